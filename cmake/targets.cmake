@@ -1,4 +1,4 @@
-# Written by tools/cmake_targets.py from the BUILD files. Do not edit.
+# Written by scripts/cmake_targets.py from the BUILD files. Do not edit.
 
 # --- Rooms, each after those that it needs ---
 
@@ -16,10 +16,10 @@ tensorcask_room(tensor
     tensor/base/crc32c_x86.cc
     tensor/base/endian.cc
     tensor/base/glob.cc
-    tensor/base/internal/printable_text.cc
     tensor/base/memory_pages.cc
     tensor/base/owner_process.cc
     tensor/base/parallel_for.cc
+    tensor/base/printable_text.cc
     tensor/base/quote.cc
     tensor/base/random_bytes.cc
     tensor/base/status_util.cc
@@ -31,9 +31,9 @@ tensorcask_room(tensor
     tensor/device_map.cc
     tensor/dtype.cc
     tensor/float_types.cc
-    tensor/internal/object_elements.cc
     tensor/internal/shape_rep.cc
     tensor/nested_values.cc
+    tensor/object_elements.cc
     tensor/partial_shape.cc
     tensor/shape.cc
     tensor/slice.cc
@@ -55,10 +55,10 @@ tensorcask_room(tensor
     tensor/base/glob.h
     tensor/base/in_place.h
     tensor/base/internal/crc32c_kernels.h
-    tensor/base/internal/printable_text.h
     tensor/base/memory_pages.h
     tensor/base/owner_process.h
     tensor/base/parallel_for.h
+    tensor/base/printable_text.h
     tensor/base/quote.h
     tensor/base/random_bytes.h
     tensor/base/ref_counted.h
@@ -70,6 +70,7 @@ tensorcask_room(tensor
     tensor/base/windows_api.h
     tensor/buffer.h
     tensor/concat.h
+    tensor/concat_parts.h
     tensor/dense_view.h
     tensor/device.h
     tensor/device_map.h
@@ -77,13 +78,12 @@ tensorcask_room(tensor
     tensor/dtype.h
     tensor/dtype_visit.h
     tensor/float_types.h
+    tensor/float_types_inl.h
     tensor/internal/buffer_kinds.h
-    tensor/internal/concat_parts.h
-    tensor/internal/float_types_inl.h
-    tensor/internal/object_elements.h
     tensor/internal/shape_rep.h
     tensor/internal/tensor_inl.h
     tensor/nested_values.h
+    tensor/object_elements.h
     tensor/partial_shape.h
     tensor/reference.h
     tensor/resource_handle.h
@@ -114,49 +114,45 @@ tensorcask_room(io
     serialize/io/byte_sink.cc
     serialize/io/byte_source.cc
     serialize/io/byte_stream.cc
+    serialize/io/content_hint.cc
+    serialize/io/damage_mark.cc
+    serialize/io/decode_quota.cc
     serialize/io/error_number.cc
     serialize/io/file_system.cc
-    serialize/io/internal/atomic_publish.cc
-    serialize/io/internal/content_hint.cc
-    serialize/io/internal/damage_mark.cc
-    serialize/io/internal/decode_quota.cc
-    serialize/io/internal/dry_file_system.cc
-    serialize/io/internal/missing_folder.cc
-    serialize/io/internal/paced_sink.cc
-    serialize/io/internal/stale_temporaries.cc
+    serialize/io/files.cc
     serialize/io/internal/system_files.cc
-    serialize/io/internal/was_replaced.cc
     serialize/io/listing_budget.cc
     serialize/io/memory_file_system.cc
+    serialize/io/paced_sink.cc
     serialize/io/posix_file_system.cc
+    serialize/io/publication.cc
     serialize/io/replaced_files.cc
+    serialize/io/stale_temporaries.cc
   HEADERS
     serialize/io/byte_sink.h
     serialize/io/byte_source.h
     serialize/io/byte_stream.h
+    serialize/io/content_hint.h
+    serialize/io/damage_mark.h
     serialize/io/decode_limits.h
+    serialize/io/decode_quota.h
     serialize/io/element_stream.h
     serialize/io/error_number.h
     serialize/io/file_edits.h
     serialize/io/file_system.h
-    serialize/io/internal/atomic_publish.h
-    serialize/io/internal/content_hint.h
-    serialize/io/internal/damage_mark.h
-    serialize/io/internal/decode_quota.h
-    serialize/io/internal/dry_file_system.h
-    serialize/io/internal/forwarding_file_system.h
-    serialize/io/internal/missing_folder.h
-    serialize/io/internal/paced_sink.h
+    serialize/io/files.h
+    serialize/io/forwarding_file_system.h
     serialize/io/internal/path_limits.h
-    serialize/io/internal/piece_buffer.h
     serialize/io/internal/retry.h
-    serialize/io/internal/stale_temporaries.h
     serialize/io/internal/system_files.h
-    serialize/io/internal/was_replaced.h
     serialize/io/internal/write_size.h
     serialize/io/listing_budget.h
     serialize/io/memory_file_system.h
+    serialize/io/paced_sink.h
+    serialize/io/piece_buffer.h
+    serialize/io/publication.h
     serialize/io/replaced_files.h
+    serialize/io/stale_temporaries.h
   LINK
     Tensorcask::tensor
     absl::cord
@@ -169,19 +165,20 @@ tensorcask_room(io
     absl::strings
   FOR_SIZE
     serialize/io/byte_source.cc
+    serialize/io/content_hint.cc
+    serialize/io/damage_mark.cc
     serialize/io/file_system.cc
-    serialize/io/internal/content_hint.cc
-    serialize/io/internal/damage_mark.cc
     serialize/io/internal/system_files.cc
     serialize/io/posix_file_system.cc)
 
 tensorcask_room(strided
   SOURCES
+    tensor/strided/changing_memory.cc
     tensor/strided/compare.cc
     tensor/strided/concat_views.cc
     tensor/strided/convert.cc
     tensor/strided/copy.cc
-    tensor/strided/internal/changing_memory.cc
+    tensor/strided/device_elements.cc
     tensor/strided/internal/convert_kernels.cc
     tensor/strided/internal/copy_few.cc
     tensor/strided/internal/copy_kernels.cc
@@ -191,9 +188,7 @@ tensorcask_room(strided
     tensor/strided/internal/copy_plan.cc
     tensor/strided/internal/copy_plan_run.cc
     tensor/strided/internal/copy_strided.cc
-    tensor/strided/internal/device_elements.cc
     tensor/strided/internal/differences.cc
-    tensor/strided/internal/row_major_range.cc
     tensor/strided/layout.cc
     tensor/strided/layout_overlap.cc
     tensor/strided/layout_shape_views.cc
@@ -201,15 +196,17 @@ tensorcask_room(strided
     tensor/strided/memory_format.cc
     tensor/strided/metadata.cc
     tensor/strided/row_major.cc
+    tensor/strided/row_major_range.cc
     tensor/strided/view.cc
   HEADERS
     tensor/strided/accessor.h
+    tensor/strided/changing_memory.h
     tensor/strided/compare.h
     tensor/strided/concat_views.h
     tensor/strided/convert.h
     tensor/strided/copy.h
+    tensor/strided/device_elements.h
     tensor/strided/internal/axes.h
-    tensor/strided/internal/changing_memory.h
     tensor/strided/internal/convert_kernels.h
     tensor/strided/internal/convert_values.h
     tensor/strided/internal/copy_few.h
@@ -219,16 +216,15 @@ tensorcask_room(strided
     tensor/strided/internal/copy_kernels_vector.inc
     tensor/strided/internal/copy_plan.h
     tensor/strided/internal/copy_strided.h
-    tensor/strided/internal/device_elements.h
     tensor/strided/internal/differences.h
     tensor/strided/internal/few_elements.h
     tensor/strided/internal/layout_util.h
-    tensor/strided/internal/row_major_range.h
     tensor/strided/layout.h
     tensor/strided/maybe_owned.h
     tensor/strided/memory_format.h
     tensor/strided/metadata.h
     tensor/strided/row_major.h
+    tensor/strided/row_major_range.h
     tensor/strided/view.h
   LINK
     Tensorcask::tensor
@@ -240,8 +236,8 @@ tensorcask_room(strided
     absl::statusor
     absl::strings
   FOR_SIZE
-    tensor/strided/internal/changing_memory.cc
-    tensor/strided/internal/device_elements.cc
+    tensor/strided/changing_memory.cc
+    tensor/strided/device_elements.cc
     tensor/strided/metadata.cc)
 
 tensorcask_room(payload
@@ -383,21 +379,21 @@ tensorcask_room(stored
 tensorcask_room(wire
   SOURCES
     serialize/wire/description.cc
-    serialize/wire/internal/device_elements.cc
-    serialize/wire/internal/extension_writer.cc
-    serialize/wire/internal/layout_decoder.cc
-    serialize/wire/internal/message_form.cc
-    serialize/wire/internal/message_frame.cc
-    serialize/wire/internal/metadata_decoder.cc
-    serialize/wire/internal/object_decoder.cc
-    serialize/wire/internal/object_encoder.cc
-    serialize/wire/internal/payload_field.cc
-    serialize/wire/internal/stored_elements.cc
-    serialize/wire/internal/tensor_decoder.cc
-    serialize/wire/internal/tensor_encoder.cc
-    serialize/wire/internal/tensor_fields.cc
-    serialize/wire/internal/tensor_rules.cc
-    serialize/wire/internal/wire_fields.cc
+    serialize/wire/message/device_payload.cc
+    serialize/wire/message/element_plan.cc
+    serialize/wire/message/extension_writer.cc
+    serialize/wire/message/layout_decoder.cc
+    serialize/wire/message/message_form.cc
+    serialize/wire/message/message_frame.cc
+    serialize/wire/message/metadata_decoder.cc
+    serialize/wire/message/object_decoder.cc
+    serialize/wire/message/object_encoder.cc
+    serialize/wire/message/payload_field.cc
+    serialize/wire/message/tensor_decoder.cc
+    serialize/wire/message/tensor_encoder.cc
+    serialize/wire/message/tensor_fields.cc
+    serialize/wire/message/tensor_rules.cc
+    serialize/wire/message/wire_fields.cc
     serialize/wire/records.cc
     serialize/wire/serialized_tensor.cc
     serialize/wire/shape_codec.cc
@@ -410,25 +406,25 @@ tensorcask_room(wire
     serialize/wire/codec_options.h
     serialize/wire/decoded_tensor.h
     serialize/wire/description.h
-    serialize/wire/internal/device_elements.h
-    serialize/wire/internal/extension_writer.h
-    serialize/wire/internal/first_text_error.h
-    serialize/wire/internal/layout_decoder.h
-    serialize/wire/internal/message_form.h
-    serialize/wire/internal/message_frame.h
-    serialize/wire/internal/metadata_decoder.h
-    serialize/wire/internal/object_decoder.h
-    serialize/wire/internal/object_encoder.h
-    serialize/wire/internal/payload_field.h
-    serialize/wire/internal/proto_fields.h
-    serialize/wire/internal/send_shape.h
-    serialize/wire/internal/stored_elements.h
-    serialize/wire/internal/tensor_decoder.h
-    serialize/wire/internal/tensor_encoder.h
-    serialize/wire/internal/tensor_fields.h
-    serialize/wire/internal/tensor_rules.h
-    serialize/wire/internal/value_traits.h
-    serialize/wire/internal/wire_fields.h
+    serialize/wire/message/device_payload.h
+    serialize/wire/message/element_plan.h
+    serialize/wire/message/extension_writer.h
+    serialize/wire/message/first_text_error.h
+    serialize/wire/message/internal/value_traits.h
+    serialize/wire/message/layout_decoder.h
+    serialize/wire/message/message_form.h
+    serialize/wire/message/message_frame.h
+    serialize/wire/message/metadata_decoder.h
+    serialize/wire/message/object_decoder.h
+    serialize/wire/message/object_encoder.h
+    serialize/wire/message/payload_field.h
+    serialize/wire/message/proto_fields.h
+    serialize/wire/message/send_shape.h
+    serialize/wire/message/tensor_decoder.h
+    serialize/wire/message/tensor_encoder.h
+    serialize/wire/message/tensor_fields.h
+    serialize/wire/message/tensor_rules.h
+    serialize/wire/message/wire_fields.h
     serialize/wire/records.h
     serialize/wire/serialized_tensor.h
     serialize/wire/shape_codec.h
@@ -456,11 +452,15 @@ tensorcask_room(wire
     absl::strings
     protobuf::libprotobuf
   FOR_SIZE
-    serialize/wire/internal/layout_decoder.cc
-    serialize/wire/internal/metadata_decoder.cc)
+    serialize/wire/message/layout_decoder.cc
+    serialize/wire/message/metadata_decoder.cc)
 
 tensorcask_room(checkpoint
   SOURCES
+    serialize/checkpoint/checkpoint_reader.cc
+    serialize/checkpoint/checkpoint_writer.cc
+    serialize/checkpoint/edit_graph.cc
+    serialize/checkpoint/edit_index.cc
     serialize/checkpoint/format/checkpoint_entry.cc
     serialize/checkpoint/format/decoded_bytes.cc
     serialize/checkpoint/format/entry_decoder.cc
@@ -470,11 +470,8 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/slice_key.cc
     serialize/checkpoint/format/stored_variants.cc
     serialize/checkpoint/format/string_codec.cc
+    serialize/checkpoint/index_walk.cc
     serialize/checkpoint/internal/choose_num_shards.cc
-    serialize/checkpoint/internal/edit_graph.cc
-    serialize/checkpoint/internal/edit_index.cc
-    serialize/checkpoint/internal/index_walk.cc
-    serialize/checkpoint/internal/make_folder.cc
     serialize/checkpoint/internal/step_bases.cc
     serialize/checkpoint/internal/step_folder.cc
     serialize/checkpoint/internal/target_check.cc
@@ -493,7 +490,6 @@ tensorcask_room(checkpoint
     serialize/checkpoint/read/stored_tensor.cc
     serialize/checkpoint/read/v1_format.cc
     serialize/checkpoint/read/v1_reader.cc
-    serialize/checkpoint/reader.cc
     serialize/checkpoint/salvage.cc
     serialize/checkpoint/state_file.cc
     serialize/checkpoint/table/block_reader.cc
@@ -508,8 +504,11 @@ tensorcask_room(checkpoint
     serialize/checkpoint/write/shard_payloads.cc
     serialize/checkpoint/write/tensor_job.cc
     serialize/checkpoint/write/write_queue.cc
-    serialize/checkpoint/writer.cc
   HEADERS
+    serialize/checkpoint/checkpoint_reader.h
+    serialize/checkpoint/checkpoint_writer.h
+    serialize/checkpoint/edit_graph.h
+    serialize/checkpoint/edit_index.h
     serialize/checkpoint/format/checkpoint_entry.h
     serialize/checkpoint/format/decoded_bytes.h
     serialize/checkpoint/format/entry_decoder.h
@@ -519,11 +518,8 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/slice_key.h
     serialize/checkpoint/format/stored_variants.h
     serialize/checkpoint/format/string_codec.h
+    serialize/checkpoint/index_walk.h
     serialize/checkpoint/internal/choose_num_shards.h
-    serialize/checkpoint/internal/edit_graph.h
-    serialize/checkpoint/internal/edit_index.h
-    serialize/checkpoint/internal/index_walk.h
-    serialize/checkpoint/internal/make_folder.h
     serialize/checkpoint/internal/step_bases.h
     serialize/checkpoint/internal/step_folder.h
     serialize/checkpoint/internal/target_check.h
@@ -543,7 +539,6 @@ tensorcask_room(checkpoint
     serialize/checkpoint/read/stored_tensor.h
     serialize/checkpoint/read/v1_format.h
     serialize/checkpoint/read/v1_reader.h
-    serialize/checkpoint/reader.h
     serialize/checkpoint/salvage.h
     serialize/checkpoint/state_file.h
     serialize/checkpoint/table/block_reader.h
@@ -559,7 +554,6 @@ tensorcask_room(checkpoint
     serialize/checkpoint/write/shard_payloads.h
     serialize/checkpoint/write/tensor_job.h
     serialize/checkpoint/write/write_queue.h
-    serialize/checkpoint/writer.h
   LINK
     Tensorcask::io
     Tensorcask::payload
@@ -582,6 +576,7 @@ tensorcask_room(checkpoint
   LINK_PRIVATE
     Tensorcask::dependency_snappy
   FOR_SIZE
+    serialize/checkpoint/checkpoint_reader.cc
     serialize/checkpoint/format/checkpoint_entry.cc
     serialize/checkpoint/format/message_parts.cc
     serialize/checkpoint/format/naming.cc
@@ -594,7 +589,6 @@ tensorcask_room(checkpoint
     serialize/checkpoint/read/stored_ranges.cc
     serialize/checkpoint/read/v1_format.cc
     serialize/checkpoint/read/v1_reader.cc
-    serialize/checkpoint/reader.cc
     serialize/checkpoint/table/table_reader.cc)
 
 tensorcask_room(compat
@@ -654,13 +648,13 @@ tensorcask_room(npy
     serialize/npy/internal/npy_dtypes.cc
     serialize/npy/internal/npy_encoder.cc
     serialize/npy/internal/npy_header.cc
-    serialize/npy/internal/npz_edit.cc
     serialize/npy/internal/tensor_fields.cc
     serialize/npy/internal/tensor_file.cc
     serialize/npy/internal/tensor_stream.cc
     serialize/npy/npy_reader.cc
     serialize/npy/npy_types.cc
     serialize/npy/npy_writer.cc
+    serialize/npy/npz_edit.cc
     serialize/npy/npz_reader.cc
     serialize/npy/npz_writer.cc
   HEADERS
@@ -670,12 +664,12 @@ tensorcask_room(npy
     serialize/npy/internal/npy_dtypes.h
     serialize/npy/internal/npy_encoder.h
     serialize/npy/internal/npy_header.h
-    serialize/npy/internal/npz_edit.h
     serialize/npy/internal/tensor_file.h
     serialize/npy/npy_format.h
     serialize/npy/npy_reader.h
     serialize/npy/npy_types.h
     serialize/npy/npy_writer.h
+    serialize/npy/npz_edit.h
     serialize/npy/npz_reader.h
     serialize/npy/npz_writer.h
   LINK
@@ -694,8 +688,8 @@ tensorcask_room(npy
 tensorcask_room(safetensors
   SOURCES
     serialize/safetensors/dtypes.cc
+    serialize/safetensors/edit_files.cc
     serialize/safetensors/internal/alias_keys.cc
-    serialize/safetensors/internal/edit_files.cc
     serialize/safetensors/internal/file_plan.cc
     serialize/safetensors/internal/file_writer.cc
     serialize/safetensors/internal/header.cc
@@ -704,15 +698,15 @@ tensorcask_room(safetensors
     serialize/safetensors/internal/json_events.cc
     serialize/safetensors/internal/model_index.cc
     serialize/safetensors/internal/open_model.cc
-    serialize/safetensors/internal/shard_files.cc
-    serialize/safetensors/reader.cc
-    serialize/safetensors/writer.cc
+    serialize/safetensors/safetensors_reader.cc
+    serialize/safetensors/safetensors_writer.cc
+    serialize/safetensors/shard_files.cc
   HEADERS
     serialize/safetensors/dtypes.h
+    serialize/safetensors/edit_files.h
     serialize/safetensors/entry.h
     serialize/safetensors/internal/alias_keys.h
     serialize/safetensors/internal/dtype_table.h
-    serialize/safetensors/internal/edit_files.h
     serialize/safetensors/internal/file_plan.h
     serialize/safetensors/internal/file_writer.h
     serialize/safetensors/internal/header.h
@@ -721,9 +715,9 @@ tensorcask_room(safetensors
     serialize/safetensors/internal/json_events.h
     serialize/safetensors/internal/model_index.h
     serialize/safetensors/internal/open_model.h
-    serialize/safetensors/internal/shard_files.h
-    serialize/safetensors/reader.h
-    serialize/safetensors/writer.h
+    serialize/safetensors/safetensors_reader.h
+    serialize/safetensors/safetensors_writer.h
+    serialize/safetensors/shard_files.h
   LINK
     Tensorcask::io
     Tensorcask::stored
@@ -744,76 +738,78 @@ tensorcask_room(safetensors
 
 tensorcask_room(archive
   SOURCES
-    serialize/archive/all_formats.cc
     serialize/archive/archive.cc
     serialize/archive/archive_entry.cc
     serialize/archive/archive_format.cc
     serialize/archive/archive_reader.cc
     serialize/archive/archive_writer.cc
-    serialize/archive/checkpoint_format.cc
+    serialize/archive/chosen_names.cc
     serialize/archive/compare.cc
     serialize/archive/convert.cc
     serialize/archive/decoded_archive.cc
     serialize/archive/dtype_rule.cc
     serialize/archive/edit.cc
+    serialize/archive/formats/all_formats.cc
+    serialize/archive/formats/checkpoint_format.cc
+    serialize/archive/formats/internal/content_blocks.cc
+    serialize/archive/formats/internal/slice_order.cc
+    serialize/archive/formats/message_file.cc
+    serialize/archive/formats/npy_format.cc
+    serialize/archive/formats/records_format.cc
+    serialize/archive/formats/safetensors_format.cc
+    serialize/archive/formats/tensorproto_format.cc
     serialize/archive/internal/block_plan.cc
-    serialize/archive/internal/chosen_names.cc
-    serialize/archive/internal/content_blocks.cc
+    serialize/archive/internal/dry_file_system.cc
     serialize/archive/internal/element_totals.cc
     serialize/archive/internal/file_hints.cc
     serialize/archive/internal/graph_items.cc
     serialize/archive/internal/metadata_keys.cc
     serialize/archive/internal/read_ahead.cc
-    serialize/archive/internal/similar_names.cc
-    serialize/archive/internal/slice_order.cc
     serialize/archive/internal/sliced_blocks.cc
-    serialize/archive/message_file.cc
-    serialize/archive/npy_format.cc
     serialize/archive/read_index.cc
     serialize/archive/record_stream.cc
-    serialize/archive/records_format.cc
-    serialize/archive/safetensors_format.cc
     serialize/archive/salvage.cc
     serialize/archive/save_load.cc
+    serialize/archive/similar_names.cc
     serialize/archive/summarize.cc
-    serialize/archive/tensorproto_format.cc
   HEADERS
-    serialize/archive/all_formats.h
     serialize/archive/archive.h
     serialize/archive/archive_entry.h
     serialize/archive/archive_format.h
     serialize/archive/archive_reader.h
     serialize/archive/archive_writer.h
-    serialize/archive/checkpoint_format.h
+    serialize/archive/chosen_names.h
     serialize/archive/compare.h
     serialize/archive/convert.h
     serialize/archive/decoded_archive.h
     serialize/archive/dtype_rule.h
     serialize/archive/edit.h
+    serialize/archive/formats/all_formats.h
+    serialize/archive/formats/checkpoint_format.h
+    serialize/archive/formats/internal/content_blocks.h
+    serialize/archive/formats/internal/slice_order.h
+    serialize/archive/formats/message_file.h
+    serialize/archive/formats/npy_format.h
+    serialize/archive/formats/records_format.h
+    serialize/archive/formats/safetensors_format.h
+    serialize/archive/formats/tensorproto_format.h
     serialize/archive/internal/block_plan.h
     serialize/archive/internal/byte_progress.h
-    serialize/archive/internal/chosen_names.h
-    serialize/archive/internal/content_blocks.h
+    serialize/archive/internal/dry_file_system.h
     serialize/archive/internal/element_totals.h
     serialize/archive/internal/exact_difference.h
     serialize/archive/internal/file_hints.h
     serialize/archive/internal/graph_items.h
     serialize/archive/internal/metadata_keys.h
     serialize/archive/internal/read_ahead.h
-    serialize/archive/internal/similar_names.h
-    serialize/archive/internal/slice_order.h
     serialize/archive/internal/sliced_blocks.h
-    serialize/archive/message_file.h
-    serialize/archive/npy_format.h
     serialize/archive/read_index.h
     serialize/archive/record_stream.h
-    serialize/archive/records_format.h
-    serialize/archive/safetensors_format.h
     serialize/archive/salvage.h
     serialize/archive/save_load.h
+    serialize/archive/similar_names.h
     serialize/archive/summarize.h
     serialize/archive/tensor_blocks.h
-    serialize/archive/tensorproto_format.h
   LINK
     Tensorcask::checkpoint
     Tensorcask::compat
@@ -936,18 +932,16 @@ tensorcask_room(memory
     tensor/memory/copy_across.cc
     tensor/memory/cuda_backend.cc
     tensor/memory/device_backend.cc
-    tensor/memory/host_backend.cc
     tensor/memory/host_caching_allocator.cc
     tensor/memory/internal/cuda_driver.cc
     tensor/memory/internal/owner_lock.cc
     tensor/memory/internal/pending_frees.cc
+    tensor/memory/internal/pool_allocator.cc
     tensor/memory/internal/staged_memory.cc
     tensor/memory/memory_observer.cc
     tensor/memory/memory_snapshot.cc
     tensor/memory/memory_statistics.cc
-    tensor/memory/numa_allocator.cc
     tensor/memory/pinned_allocator.cc
-    tensor/memory/pool_allocator.cc
     tensor/memory/simulated_backend.cc
   HEADERS
     tensor/memory/caching_allocator.h
@@ -955,7 +949,6 @@ tensorcask_room(memory
     tensor/memory/copy_across.h
     tensor/memory/cuda_backend.h
     tensor/memory/device_backend.h
-    tensor/memory/host_backend.h
     tensor/memory/host_caching_allocator.h
     tensor/memory/internal/allocate_or_null.h
     tensor/memory/internal/allocator_memory.h
@@ -963,13 +956,12 @@ tensorcask_room(memory
     tensor/memory/internal/make_node.h
     tensor/memory/internal/owner_lock.h
     tensor/memory/internal/pending_frees.h
+    tensor/memory/internal/pool_allocator.h
     tensor/memory/internal/staged_memory.h
     tensor/memory/memory_observer.h
     tensor/memory/memory_snapshot.h
     tensor/memory/memory_statistics.h
-    tensor/memory/numa_allocator.h
     tensor/memory/pinned_allocator.h
-    tensor/memory/pool_allocator.h
     tensor/memory/simulated_backend.h
   LINK
     Tensorcask::strided
@@ -1003,13 +995,13 @@ tensorcask_room(rename_rules
 tensorcask_room(serve
   SOURCES
     serialize/archive/archive_service.cc
-    serialize/archive/served_format.cc
+    serialize/archive/formats/served_format.cc
     serialize/serve/internal/serve_messages.cc
     serialize/serve/serve_client.cc
     serialize/serve/serve_service.cc
   HEADERS
     serialize/archive/archive_service.h
-    serialize/archive/served_format.h
+    serialize/archive/formats/served_format.h
     serialize/serve/internal/serve_messages.h
     serialize/serve/serve_client.h
     serialize/serve/serve_service.h
@@ -6240,20 +6232,6 @@ tensorcask_test(tests_tensor_memory_memory_observer_test
   TIMEOUT
     60)
 
-tensorcask_test(tests_tensor_memory_numa_allocator_test
-  SOURCES
-    tests/tensor/memory/numa_allocator_test.cc
-  LINK
-    GTest::gmock_main
-    Tensorcask::memory
-    Tensorcask::tensor
-    absl::status
-    tests_support_status_matchers
-  PACKAGE
-    tests/tensor/memory
-  TIMEOUT
-    60)
-
 tensorcask_test(tests_tensor_memory_owner_lock_test
   SOURCES
     tests/tensor/memory/owner_lock_test.cc
@@ -7214,6 +7192,15 @@ tensorcask_script_test(tests_docs_examples_test
   TIMEOUT
     60)
 
+tensorcask_script_test(tests_docs_figures_test
+  FILES
+    tests/docs/figures_test.py
+    WORKSPACE
+  PACKAGE
+    tests/docs
+  TIMEOUT
+    60)
+
 tensorcask_script_test(tests_docs_modules_test
   FILES
     tests/docs/modules_test.py
@@ -7279,6 +7266,8 @@ tensorcask_script_test(tests_gpu_run_test
     tests/gpu/part_results.py
     tests/gpu/run.py
     tests/support/case_report.py
+  PROGRAMS
+    tools_gpu_bundle.sh
     tools/gpu_bundle.sh
   PACKAGE
     tests/gpu
@@ -7657,9 +7646,14 @@ tensorcask_script_test(tests_tools_mutant_judge_test
   FILES
     tests/tools/mutant_judge_test.py
     tests/support/case_report.py
+  PROGRAMS
+    tools_cxx_text.py
     tools/cxx_text.py
+    tools_mutant_judge.py
     tools/mutant_judge.py
+    tools_mutant_schemata.py
     tools/mutant_schemata.py
+    tools_mutations.py
     tools/mutations.py
   PACKAGE
     tests/tools
@@ -7670,8 +7664,12 @@ tensorcask_script_test(tests_tools_mutant_schemata_test
   FILES
     tests/tools/mutant_schemata_test.py
     tests/support/case_report.py
+  PROGRAMS
+    tools_cxx_text.py
     tools/cxx_text.py
+    tools_mutant_schemata.py
     tools/mutant_schemata.py
+    tools_mutations.py
     tools/mutations.py
   PACKAGE
     tests/tools
@@ -7683,10 +7681,16 @@ tensorcask_script_test(tests_tools_mutate_test
     tests/tools/mutate_test.py
     tests/mutation_equivalents.txt
     tests/support/case_report.py
+  PROGRAMS
+    tools_cxx_text.py
     tools/cxx_text.py
+    tools_mutant_judge.py
     tools/mutant_judge.py
+    tools_mutant_schemata.py
     tools/mutant_schemata.py
+    tools_mutate.py
     tools/mutate.py
+    tools_mutations.py
     tools/mutations.py
   PACKAGE
     tests/tools

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
 

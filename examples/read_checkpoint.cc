@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
 

@@ -2,8 +2,8 @@
 
 #include <iostream>
 
-#include "tensorcask/serialize/safetensors/reader.h"
-#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
 

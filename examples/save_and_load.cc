@@ -2,8 +2,8 @@
 
 #include <iostream>
 
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
 

@@ -48,7 +48,7 @@ void FreeAligned(void* block) { std::free(block); }
 
 absl::StatusOr<void*> Allocator::TryAllocate(size_t bytes) {
   if (void* const block = Allocate(bytes)) return block;
-  return MarkProcessError(
+  return MarkResourceFailure(
       absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes from allocator \"", name(), "\"")));
 }
 

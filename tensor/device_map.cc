@@ -13,7 +13,7 @@ DeviceMap DeviceMap::AllTo(Device device) {
   return map;
 }
 
-DeviceMap DeviceMap::Only() {
+DeviceMap DeviceMap::RefuseOthers() {
   DeviceMap map;
   map.others_ = Others::kRefused;
   return map;

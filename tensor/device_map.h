@@ -2,7 +2,7 @@
 //
 //   DeviceMap kept;                                          // keeps each device as recorded: the default
 //   DeviceMap host = DeviceMap::AllTo(Device());             // every device becomes the cpu
-//   DeviceMap moved = DeviceMap::Only();                     // every other recorded device is an error
+//   DeviceMap moved = DeviceMap::RefuseOthers();             // every other recorded device is an error
 //   moved.Add("cuda:0", Device{DeviceType::kCuda, 1});
 //   moved.Add("tpu:0", Device());                            // a text that this library has no device for
 //
@@ -28,14 +28,14 @@ class DeviceMap {
  public:
   DeviceMap() = default;                  // what was not added stays as it is
   static DeviceMap AllTo(Device device);  // what was not added becomes `device`
-  static DeviceMap Only();                // what was not added is refused, but for the host
+  static DeviceMap RefuseOthers();        // what was not added is refused, but for the host
 
   // Maps the text `recorded` to `device`, and replaces an earlier entry for it.
   void Add(absl::string_view recorded, Device device);
 
   // The device for a recorded text; the empty text is "cpu".
   // Errors: InvalidArgument, quoting the text and the Add that would accept it, if it was not added and either others
-  // are refused (Only) or it is not a device of this library (DeviceMap()).
+  // are refused (RefuseOthers) or it is not a device of this library (DeviceMap()).
   absl::StatusOr<Device> Apply(absl::string_view recorded) const;
 
  private:

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "tensorcask/tensor/internal/float_types_inl.h"
+#include "tensorcask/tensor/float_types_inl.h"
 
 namespace tensorcask {
 namespace internal {

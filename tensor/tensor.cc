@@ -24,7 +24,7 @@
 #include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/dtype_visit.h"
-#include "tensorcask/tensor/internal/object_elements.h"
+#include "tensorcask/tensor/object_elements.h"
 #include "tensorcask/tensor/resource_handle.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/variant.h"

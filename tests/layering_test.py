@@ -42,6 +42,7 @@ FLOORS = {
     "serialize/gguf": 5,
     "serialize/serve": 5,
     "serialize/archive": 6,
+    "serialize/archive/formats": 7,
     "serialize/rpc": 7,
     "serialize/mpi": 7,
     "serialize/report": 8,
@@ -65,6 +66,9 @@ INNER_FLOORS = {
     for height, inners in enumerate(floors)
     for inner in inners
 }
+
+# Folders whose files belong to the room around them, as those of internal/ do, but which the rooms above may use, too.
+SHARED_FOLDERS = ("serialize/wire/message",)
 
 # Start of an include of another project's header -> the rooms that may use it. Others may be used everywhere.
 ELSEWHERE = {
@@ -116,6 +120,8 @@ def room_of(path):
     folder = path.rpartition("/")[0]
     if folder.endswith("/internal"):
         folder = folder[: -len("/internal")]
+    if folder in SHARED_FOLDERS:
+        folder = folder.rpartition("/")[0]
     if folder in FLOORS or folder in INNER_FLOORS or folder == "proto":
         return folder
     top = folder.partition("/")[0]
@@ -157,6 +163,9 @@ def problem_with(root, path, room, quote, target):
     other = room_of(ours)
     if other is None:
         return f"{ours} is in no room"
+    owner = ours.rpartition("/internal/")[0]
+    if owner and room != "tests" and path.rpartition("/")[0] not in (owner, f"{owner}/internal"):
+        return f"{ours} is internal to {owner}"
     if room == "proto":
         return None if other == room else f"proto/ uses nothing but itself, not {ours}"
     if other == "proto":
@@ -224,7 +233,7 @@ class TheTree(unittest.TestCase):
 
 
     def test_writing_checkpoints_does_not_link_reading(self):
-        linked = linked_with(real_root(), "serialize/checkpoint/writer.h")
+        linked = linked_with(real_root(), "serialize/checkpoint/checkpoint_writer.h")
         self.assertIn("serialize/checkpoint/write/write_queue.cc", linked)
         self.assertEqual([path for path in sorted(linked) if path.startswith("serialize/checkpoint/read/")], [])
 
@@ -254,13 +263,15 @@ class MadeUpTree(unittest.TestCase):
             "tensor/shape.h": '#include "tensorcask/tensor/base/check.h"\n',
             "tensor/tensor.h": '#include "tensorcask/tensor/shape.h"\n',
             "serialize/wire/codec.cc": '#include "tensorcask/proto/tensor.pb.h"\n#include "tensorcask/tensor/tensor.h"\n',
-            "serialize/checkpoint/reader.h": '#include "google/protobuf/message.h"\n#include <snappy.h>\n',
-            "serialize/checkpoint/reader.cc": '#include "tensorcask/proto/tensor.pb.h"\n',
+            "serialize/checkpoint/checkpoint_reader.h": '#include "google/protobuf/message.h"\n#include <snappy.h>\n',
+            "serialize/checkpoint/checkpoint_reader.cc": '#include "tensorcask/proto/tensor.pb.h"\n',
             "serialize/payload/payload.cc": '#include "tensorcask/serialize/payload/codec/chunk.h"\n',
             "serialize/payload/codec/chunk.h": "#include <zstd.h>\n",
             "serialize/checkpoint/table/block.h": "#include <snappy.h>\n",
             "serialize/checkpoint/read/bundle.h": '#include "tensorcask/serialize/checkpoint/table/block.h"\n',
             "serialize/checkpoint/internal/walk.h": '#include "tensorcask/serialize/checkpoint/read/bundle.h"\n',
+            "serialize/wire/message/fields.h": "",
+            "serialize/exchange/frame.cc": '#include "tensorcask/serialize/wire/message/fields.h"\n',
             "tests/serialize/chunk_test.cc": '#include "tensorcask/serialize/payload/codec/chunk.h"\n',
             "tools/ls.h": "",
             "tools/ls.cc": '#include "tensorcask/tools/ls.h"\n#include "CLI/CLI.hpp"\n',
@@ -287,8 +298,8 @@ class MadeUpTree(unittest.TestCase):
 
     def test_an_inner_room_that_uses_a_door(self):
         files = {
-            "serialize/checkpoint/reader.h": "",
-            "serialize/checkpoint/format/a.cc": '#include "tensorcask/serialize/checkpoint/reader.h"\n',
+            "serialize/checkpoint/checkpoint_reader.h": "",
+            "serialize/checkpoint/format/a.cc": '#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"\n',
         }
         self.assert_one_problem(files, "serialize/checkpoint/format/a.cc:1", "may not include")
 
@@ -298,6 +309,20 @@ class MadeUpTree(unittest.TestCase):
             "serialize/wire/a.cc": '#include "tensorcask/serialize/payload/codec/chunk.h"\n',
         }
         self.assert_one_problem(files, "serialize/wire/a.cc:1", "a room inside serialize/payload")
+
+    def test_a_header_that_is_internal_to_another_room(self):
+        files = {
+            "serialize/io/internal/retry.h": "",
+            "serialize/zip/a.cc": '#include "tensorcask/serialize/io/internal/retry.h"\n',
+        }
+        self.assert_one_problem(files, "serialize/zip/a.cc:1", "retry.h is internal to serialize/io")
+
+    def test_a_header_that_is_internal_to_the_room_around(self):
+        files = {
+            "serialize/checkpoint/internal/walk.h": "",
+            "serialize/checkpoint/read/a.cc": '#include "tensorcask/serialize/checkpoint/internal/walk.h"\n',
+        }
+        self.assert_one_problem(files, "serialize/checkpoint/read/a.cc:1", "is internal to serialize/checkpoint")
 
     def test_a_quoted_include_without_prefix(self):
         files = {"tensor/shape.h": "", "tensor/tensor.h": '#  include "tensor/shape.h"\n'}
@@ -324,8 +349,8 @@ class MadeUpTree(unittest.TestCase):
         self.assert_one_problem(files, "tensor/tensor.cc:1", "google/protobuf/message.h is not for tensor")
 
     def test_another_reader_of_tables_outside_tests(self):
-        files = {"serialize/checkpoint/reader.cc": "#include <leveldb/table.h>\n"}
-        self.assert_one_problem(files, "serialize/checkpoint/reader.cc:1", "leveldb/table.h is not for")
+        files = {"serialize/checkpoint/checkpoint_reader.cc": "#include <leveldb/table.h>\n"}
+        self.assert_one_problem(files, "serialize/checkpoint/checkpoint_reader.cc:1", "leveldb/table.h is not for")
 
     def test_a_tool_that_includes_a_test(self):
         files = {"tests/support/a.h": "", "tools/ls.cc": '#include "tensorcask/tests/support/a.h"\n'}

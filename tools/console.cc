@@ -17,8 +17,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
-#include "tensorcask/tensor/base/internal/printable_text.h"
+#include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/tensor/base/printable_text.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tools/text_width.h"
 

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/summary.h"
@@ -104,7 +104,7 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
   options.num_shards = 2;
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, options));
   for (size_t i = 0; i < model.size(); ++i) {
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = static_cast<int>(i % 2);
     CASK_RETURN_IF_ERROR(writer.Add(model[i].first, model[i].second, add));
   }
@@ -114,7 +114,7 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix));
   const double open_ms = watch.Lap();
   int64_t damages = 0;
-  CASK_ASSIGN_OR_RETURN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
+  CASK_ASSIGN_OR_RETURN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
   const double verify_ms = watch.Lap();
   if (damages != 0) return absl::InternalError("the checkpoint that was just saved is damaged");
 
@@ -150,7 +150,7 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
   console.out << absl::StrFormat("saved     %8.2f ms   %s/s, synced to disk, two data files\n", save_ms, speed(save_ms))
               << absl::StrFormat("opened    %8.2f ms\n", open_ms)
               << absl::StrFormat("verified  %8.2f ms   %s/s, %d tensors whole\n", verify_ms, speed(verify_ms),
-                                 census.whole)
+                                 counts.whole)
               << absl::StrFormat("read      %8.2f ms   %s/s, checksums verified\n", read_ms, speed(read_ms));
   return kDone;
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/wire/internal/object_encoder.h"
+#include "tensorcask/serialize/wire/message/object_encoder.h"
 #include "tensorcask/tensor/base/endian.h"
 
 namespace tensorcask::tools {

@@ -7,10 +7,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
-#include "tensorcask/serialize/archive/records_format.h"
-#include "tensorcask/serialize/archive/served_format.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
+#include "tensorcask/serialize/archive/formats/records_format.h"
+#include "tensorcask/serialize/archive/formats/served_format.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
@@ -83,11 +83,11 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   ArchiveReaderOptions read;
   read.format = options.format;
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(options.base));
-  read.refuse_unreadable_metadata = options.refuse_unreadable_metadata;
+  read.unreadable_metadata = options.unreadable_metadata;
   read.lenient = options.lenient;
   read.verify_checksums = !options.ignore_checksums;
   read.keep_entries = options.keep_entries;
-  read.opaque_dtype = options.opaque_dtype;
+  read.dtype_of_opaque_elements = options.dtype_of_opaque_elements;
   read.read.file_system = options.files;
   read.listing = options.listing;
   if (path != "-") return OpenArchive(path, Formats(), read);
@@ -148,7 +148,7 @@ absl::StatusOr<ArchiveWriterOptions> WriterOptions(const std::string& path, cons
   write.num_shards = options.num_shards;
   write.num_threads = options.num_threads;
   write.max_shard_bytes = options.max_shard_bytes;
-  write.opaque_dtypes = options.opaque_dtypes;
+  write.store_opaquely = options.store_opaquely;
   write.file_metadata = options.file_metadata;
   if (traits.deltas) {
     CASK_ASSIGN_OR_RETURN(write.base, OpenBase(options.base));

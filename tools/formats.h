@@ -19,7 +19,7 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
@@ -37,11 +37,11 @@ struct InputOptions {
   std::string base;               // the path of the base checkpoint of deltas; "": none
   bool lenient = false;           // accept known, harmless breaches of a format's rules
   bool ignore_checksums = false;  // ArchiveReaderOptions::verify_checksums is false
-  // Otherwise a tensor whose metadata cannot be read is listed, and ArchiveReader::Read gives its elements.
-  bool refuse_unreadable_metadata = false;
-  bool keep_entries = true;                 // as ArchiveReaderOptions::keep_entries
-  DType opaque_dtype = DType::kInvalid;     // as ArchiveReaderOptions::opaque_dtype
-  FileSystem* files = FileSystem::Posix();  // must outlive the reader
+  // As ArchiveReaderOptions::unreadable_metadata.
+  UnreadableMetadata unreadable_metadata = UnreadableMetadata::kSkip;
+  bool keep_entries = true;                          // as ArchiveReaderOptions::keep_entries
+  DType dtype_of_opaque_elements = DType::kInvalid;  // as ArchiveReaderOptions::dtype_of_opaque_elements
+  FileSystem* files = FileSystem::Posix();           // must outlive the reader
   // As ArchiveReaderOptions::listing: a command that opens several inputs gives them one.
   std::shared_ptr<ListingBudget> listing = nullptr;
   uint64_t limit = UINT64_MAX;  // of the bytes of all records on standard input
@@ -69,7 +69,7 @@ struct OutputOptions {
   PayloadLevel level = PayloadLevel::kStored;
   int num_threads = 1;           // of a checkpoint; the bytes do not depend on it
   uint64_t max_shard_bytes = 0;  // as ArchiveWriterOptions::max_shard_bytes
-  bool opaque_dtypes = false;    // as ArchiveWriterOptions::opaque_dtypes
+  bool store_opaquely = false;   // as ArchiveWriterOptions::store_opaquely
   std::string base;              // the path of the checkpoint that encoded tensors become deltas of; "": none
   FileMetadata file_metadata;
 };

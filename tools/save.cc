@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/archive/internal/chosen_names.h"
+#include "tensorcask/serialize/archive/chosen_names.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -87,7 +87,7 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> output,
                         CreateOutput(flags.destination, *to, flags.output));
   NamedRecordReader reader(MakeDescriptorStream(STDIN_FILENO, "stdin", [] { return !Interrupted(); }), nullptr,
-                           /*skip_unreadable_metadata=*/flags.allow_loss, flags.limit);
+                           flags.allow_loss ? UnreadableMetadata::kSkip : UnreadableMetadata::kRefuse, flags.limit);
   Choice choice;
   for (const std::string& glob : flags.include) choice.include.emplace_back(glob);
   for (const std::string& glob : flags.exclude) choice.exclude.emplace_back(glob);

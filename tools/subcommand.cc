@@ -12,8 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/convert.h"
-#include "tensorcask/serialize/archive/internal/similar_names.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
+#include "tensorcask/serialize/archive/similar_names.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -145,7 +145,8 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
     return IsFixedSize(*dtype) && *dtype != DType::kBool ? "" : absl::StrCat(name, " is not a dtype of numbers");
   };
   app.add_option_function<std::string>(
-         "--opaque-dtype", [options](const std::string& name) { options->opaque_dtype = *ParseDType(name); },
+         "--opaque-dtype",
+         [options](const std::string& name) { options->dtype_of_opaque_elements = *ParseDType(name); },
          "The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such")
       ->check(is_number, "")
       ->type_name("DTYPE");

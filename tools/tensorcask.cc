@@ -25,7 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/tensor/version.h"
 #include "tensorcask/tools/command_table.h"
 #include "tensorcask/tools/completions.h"

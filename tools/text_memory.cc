@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/proto/tensor.pb.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask::tools {

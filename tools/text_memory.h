@@ -11,8 +11,8 @@
 namespace tensorcask::tools {
 
 // Counts the messages, strings and numbers of a TensorProto in text form, in time with the text and without memory.
-// Errors: ResourceExhausted if they may take more than max_unbacked_bytes and twice the text. Text that is not valid
-// may pass: the parser refuses it.
+// Errors: ResourceExhausted if they may take more than max_memory_beyond_input and twice the text. Text that is not
+// valid may pass: the parser refuses it.
 absl::Status CheckTextMemory(absl::string_view text, const DecodeLimits& limits);
 
 }  // namespace tensorcask::tools

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "tensorcask/tensor/base/internal/printable_text.h"
+#include "tensorcask/tensor/base/printable_text.h"
 
 namespace tensorcask::tools {
 namespace {

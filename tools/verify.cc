@@ -31,17 +31,17 @@ struct Flags {
   bool names = false;  // of all deltas for which the base is not the right one
 };
 
-bool IsWhole(const ArchiveCensus& census) {
-  return census.damaged == 0 && census.damaged_elsewhere == 0 && census.not_readable == 0 && census.past_limit == 0 &&
-         census.without_base == 0;
+bool IsWhole(const TensorCounts& counts) {
+  return counts.damaged == 0 && counts.damaged_elsewhere == 0 && counts.not_readable == 0 && counts.past_limit == 0 &&
+         counts.without_base == 0;
 }
 
 // Calls report(damage) for each thing that is wrong, as soon as it is found.
-absl::StatusOr<ArchiveCensus> VerifyOne(const std::string& path, const InputOptions& options, Console& console,
-                                        absl::FunctionRef<void(const ArchiveDamage&)> report) {
+absl::StatusOr<TensorCounts> VerifyOne(const std::string& path, const InputOptions& options, Console& console,
+                                       absl::FunctionRef<void(const ArchiveDamage&)> report) {
   ReadProgress progress(console, absl::StrCat("verifying ", Printable(path)));
   InputOptions all_of_it = options;
-  all_of_it.refuse_unreadable_metadata = true;
+  all_of_it.unreadable_metadata = UnreadableMetadata::kRefuse;
   all_of_it.keep_entries = false;
   all_of_it.files = &progress;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(path, all_of_it));
@@ -68,24 +68,24 @@ void PrintDamage(const ArchiveDamage& found, Console& console) {
   console.out << EscapeControls(found.status.message()) << '\n';
 }
 
-void PrintCensus(const std::string& path, const ArchiveCensus& census, Console& console) {
-  for (const std::string& note : census.notes) console.out << "note: " << EscapeControls(note) << '\n';
-  console.out << Printable(path) << ": " << TensorCount(census.whole) << " whole";
-  if (census.damaged > 0) console.out << ", " << census.damaged << " damaged";
-  if (census.damaged_elsewhere > 0) {
-    console.out << ", damage outside of tensors in " << census.damaged_elsewhere
-                << (census.damaged_elsewhere == 1 ? " place" : " places");
+void PrintCensus(const std::string& path, const TensorCounts& counts, Console& console) {
+  for (const std::string& note : counts.notes) console.out << "note: " << EscapeControls(note) << '\n';
+  console.out << Printable(path) << ": " << TensorCount(counts.whole) << " whole";
+  if (counts.damaged > 0) console.out << ", " << counts.damaged << " damaged";
+  if (counts.damaged_elsewhere > 0) {
+    console.out << ", damage outside of tensors in " << counts.damaged_elsewhere
+                << (counts.damaged_elsewhere == 1 ? " place" : " places");
   }
-  if (census.not_readable > 0) console.out << ", " << census.not_readable << " not readable";
-  if (census.past_limit > 0) console.out << ", " << census.past_limit << " past a limit and not checked";
-  if (census.without_base > 0) {
-    console.out << ", " << census.without_base << (census.without_base == 1 ? " delta" : " deltas")
+  if (counts.not_readable > 0) console.out << ", " << counts.not_readable << " not readable";
+  if (counts.past_limit > 0) console.out << ", " << counts.past_limit << " past a limit and not checked";
+  if (counts.without_base > 0) {
+    console.out << ", " << counts.without_base << (counts.without_base == 1 ? " delta" : " deltas")
                 << " not checked without the base (--base PATH)";
   }
-  if (census.incomplete > 0) {
-    console.out << ", " << census.incomplete << " incomplete: the file has only parts, which are whole";
+  if (counts.incomplete > 0) {
+    console.out << ", " << counts.incomplete << " incomplete: the file has only parts, which are whole";
   }
-  if (census.not_checked > 0) console.out << ", " << census.not_checked << " of a kind that cannot be checked yet";
+  if (counts.not_checked > 0) console.out << ", " << counts.not_checked << " of a kind that cannot be checked yet";
   console.out << '\n';
 }
 
@@ -98,18 +98,18 @@ Json ToJson(const ArchiveDamage& found) {
   return json;
 }
 
-void AddCensus(const ArchiveCensus& census, Json damage, Json* json) {
-  (*json)["whole"] = census.whole;
-  (*json)["damaged"] = census.damaged;
-  (*json)["damaged_elsewhere"] = census.damaged_elsewhere;
-  (*json)["not_readable"] = census.not_readable;
-  (*json)["past_limit"] = census.past_limit;
-  (*json)["without_base"] = census.without_base;
-  (*json)["not_checked"] = census.not_checked;
-  (*json)["incomplete"] = census.incomplete;
+void AddCensus(const TensorCounts& counts, Json damage, Json* json) {
+  (*json)["whole"] = counts.whole;
+  (*json)["damaged"] = counts.damaged;
+  (*json)["damaged_elsewhere"] = counts.damaged_elsewhere;
+  (*json)["not_readable"] = counts.not_readable;
+  (*json)["past_limit"] = counts.past_limit;
+  (*json)["without_base"] = counts.without_base;
+  (*json)["not_checked"] = counts.not_checked;
+  (*json)["incomplete"] = counts.incomplete;
   (*json)["damage"] = std::move(damage);
   (*json)["notes"] = Json::array();
-  for (const std::string& note : census.notes) (*json)["notes"].push_back(JsonText(InToolWords(note)));
+  for (const std::string& note : counts.notes) (*json)["notes"].push_back(JsonText(InToolWords(note)));
 }
 
 absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
@@ -118,7 +118,7 @@ absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
   for (const std::string& path : flags.paths) {
     Json damage = Json::array();
     int64_t not_readable = 0;
-    const absl::StatusOr<ArchiveCensus> census = VerifyOne(path, flags.input, console, [&](const ArchiveDamage& found) {
+    const absl::StatusOr<TensorCounts> counts = VerifyOne(path, flags.input, console, [&](const ArchiveDamage& found) {
       if (flags.json) {
         damage.push_back(ToJson(found));
         return;
@@ -130,22 +130,22 @@ absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
     if (not_readable > 1 && !flags.names) {
       console.out << "not readable: " << not_readable - 1 << " more for a reason of this kind (--names lists all)\n";
     }
-    if (!census.ok()) {  // the other files are verified all the same
-      console.err << "tensorcask verify: " << EscapeControls(census.status().message()) << '\n';
+    if (!counts.ok()) {  // the other files are verified all the same
+      console.err << "tensorcask verify: " << EscapeControls(counts.status().message()) << '\n';
     } else if (!flags.json) {
-      PrintCensus(path, *census, console);
+      PrintCensus(path, *counts, console);
     }
     if (flags.json) {
       Json json;
       SetJsonText("path", path, &json);
-      if (census.ok()) {
-        AddCensus(*census, std::move(damage), &json);
+      if (counts.ok()) {
+        AddCensus(*counts, std::move(damage), &json);
       } else {
-        json["error"] = JsonText(InToolWords(census.status().message()));
+        json["error"] = JsonText(InToolWords(counts.status().message()));
       }
       document["files"].push_back(std::move(json));
     }
-    if (!census.ok() || !IsWhole(*census)) code = kFound;
+    if (!counts.ok() || !IsWhole(*counts)) code = kFound;
   }
   if (flags.json) {
     console.out << document.dump(/*indent=*/1, /*indent_char=*/' ', /*ensure_ascii=*/true,

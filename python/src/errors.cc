@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tensorcask/python/src/text.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/error_number.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
 
 namespace nb = nanobind;
 

@@ -28,14 +28,14 @@ namespace {
 // ---- verify ---------------------------------------------------------------------------------------------------------
 
 struct VerifyReport {
-  ArchiveCensus census;
+  TensorCounts counts;
   std::vector<ArchiveDamage> damage;
 };
 
 VerifyReport Verify(nb::handle path, nb::handle format, nb::handle base) {
   const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, format, base, false));
   VerifyReport report;
-  report.census = Take(WithoutGil([&]() -> absl::StatusOr<ArchiveCensus> {
+  report.counts = Take(WithoutGil([&]() -> absl::StatusOr<TensorCounts> {
     return archive->VerifyAll([&](const ArchiveDamage& damage) { report.damage.push_back(damage); });
   }));
   return report;
@@ -72,22 +72,22 @@ void DefineVerify(nb::module_& m) {
                            "    >>> bool(report), report.whole, report.damaged\n"
                            "    (True, 2, 0)\n")
       .def_prop_ro(
-          "whole", [](const VerifyReport& report) { return report.census.whole; },
+          "whole", [](const VerifyReport& report) { return report.counts.whole; },
           "The number of tensors whose every byte was checked as far as the format allows.")
       .def_prop_ro(
-          "damaged", [](const VerifyReport& report) { return report.census.damaged; },
+          "damaged", [](const VerifyReport& report) { return report.counts.damaged; },
           "The number of tensors with damage.")
       .def_prop_ro(
-          "damaged_elsewhere", [](const VerifyReport& report) { return report.census.damaged_elsewhere; },
+          "damaged_elsewhere", [](const VerifyReport& report) { return report.counts.damaged_elsewhere; },
           "The number of places of damage outside of tensors: in the index, or a data file that is missing.")
       .def_prop_ro(
-          "incomplete", [](const VerifyReport& report) { return report.census.incomplete; },
+          "incomplete", [](const VerifyReport& report) { return report.counts.incomplete; },
           "The number of tensors of which the file has only parts; these are whole, and no damage.")
       .def_prop_ro(
           "not_checked",
           [](const VerifyReport& report) {
-            const ArchiveCensus& census = report.census;
-            return census.not_readable + census.past_limit + census.not_checked + census.without_base;
+            const TensorCounts& counts = report.counts;
+            return counts.not_readable + counts.past_limit + counts.not_checked + counts.without_base;
           },
           "The number of tensors that could not be checked: deltas without their base, unknown forms.")
       .def_prop_ro(
@@ -102,20 +102,20 @@ void DefineVerify(nb::module_& m) {
           "notes",
           [](const VerifyReport& report) {
             nb::list list;
-            for (const std::string& note : report.census.notes) list.append(ToText(note));
+            for (const std::string& note : report.counts.notes) list.append(ToText(note));
             return list;
           },
           nb::sig("def notes(self) -> list[str]"), "Sentences about what is unusual and harms nothing.")
-      .def("__bool__", [](const VerifyReport& report) { return report.damage.empty() && report.census.damaged == 0; })
+      .def("__bool__", [](const VerifyReport& report) { return report.damage.empty() && report.counts.damaged == 0; })
       .def(
           "__repr__",
           [](const VerifyReport& report) {
-            const ArchiveCensus& census = report.census;
+            const TensorCounts& counts = report.counts;
             const std::string elsewhere =
-                census.damaged_elsewhere > 0 ? absl::StrCat(", ", census.damaged_elsewhere, " damaged elsewhere") : "";
+                counts.damaged_elsewhere > 0 ? absl::StrCat(", ", counts.damaged_elsewhere, " damaged elsewhere") : "";
             const std::string incomplete =
-                census.incomplete > 0 ? absl::StrCat(", ", census.incomplete, " incomplete") : "";
-            return ToText(absl::StrCat("<VerifyReport: ", census.whole, " whole, ", census.damaged, " damaged",
+                counts.incomplete > 0 ? absl::StrCat(", ", counts.incomplete, " incomplete") : "";
+            return ToText(absl::StrCat("<VerifyReport: ", counts.whole, " whole, ", counts.damaged, " damaged",
                                        elsewhere, incomplete, ">"));
           },
           nb::sig("def __repr__(self) -> str"));

@@ -14,7 +14,7 @@
 
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/internal/forwarding_file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 
 namespace tensorcask::python {
 

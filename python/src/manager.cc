@@ -83,7 +83,7 @@ absl::Status AddCopies(const std::vector<NamedView>& tensors, const RefPtr<Alloc
       }
       view = *std::move(copy);
     }
-    AddOptions options;
+    CheckpointAddOptions options;
     options.unchanging = view.device().type != DeviceType::kCpu;  // a snapshot
     if (absl::Status status = writer.Add(named.name, view, options); !status.ok()) return status;
   }

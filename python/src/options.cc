@@ -12,12 +12,12 @@
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/text.h"
-#include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
+#include "tensorcask/serialize/archive/formats/served_format.h"
 #include "tensorcask/serialize/archive/rename_rules.h"
-#include "tensorcask/serialize/archive/served_format.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 
 namespace nb = nanobind;
 

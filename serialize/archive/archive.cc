@@ -14,9 +14,9 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/internal/file_hints.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
-#include "tensorcask/serialize/io/internal/content_hint.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 

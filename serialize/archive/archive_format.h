@@ -43,8 +43,8 @@ struct ArchiveReaderOptions {
   DecodeLimits limits;
   // Resolves deltas; null if none is available.
   std::shared_ptr<const BaseLookup> base = nullptr;
-  // False: a tensor whose metadata cannot be read is listed, and Read returns its elements.
-  bool refuse_unreadable_metadata = false;
+  // With kSkip, a tensor whose metadata cannot be read is listed, and Read returns its elements.
+  UnreadableMetadata unreadable_metadata = UnreadableMetadata::kSkip;
   // False: the caller uses ForEachEntry, Read and VerifyAll, but neither entries() nor Find. A checkpoint of many
   // tensors then takes less memory.
   bool keep_entries = true;
@@ -56,8 +56,8 @@ struct ArchiveReaderOptions {
   // For salvage (salvage.h): an archive whose list of tensors is damaged is opened with the tensors that can be found
   // without it. npz only.
   bool recover = false;
-  // npy and npz: the dtype of elements that the file calls opaque (NpyReaderOptions::opaque_dtype).
-  DType opaque_dtype = DType::kInvalid;
+  // npy and npz: the dtype of elements that the file calls opaque (NpyReaderOptions::dtype_of_opaque_elements).
+  DType dtype_of_opaque_elements = DType::kInvalid;
   // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
   std::shared_ptr<ListingBudget> listing = nullptr;
 };
@@ -78,20 +78,20 @@ struct ArchiveWriterOptions {
   uint64_t max_shard_bytes = 0;
   // Stores the elements of dtypes that the format holds only opaquely (ArchiveFormat::StoresAsRawBytes). false: they
   // are an error.
-  bool opaque_dtypes = false;
+  bool store_opaquely = false;
   FileMetadata file_metadata;
 };
 
 // What a format can hold.
 struct ArchiveTraits {
-  bool many_tensors = true;        // false: exactly one, and its name is that of the file
-  bool empty_names = true;         // a tensor may have the name ""
-  bool strides = false;            // tensors that are not row-major
-  bool strides_are_order = false;  // ... whose strides say only in what order the elements are stored, as in npy
-  bool metadata = false;           // TensorMetadata of each tensor
-  bool one_name = false;           // ... except a name that differs from that of the tensor
-  bool file_metadata = false;      // FileMetadata
-  bool levels = false;             // compresses
+  bool many_tensors = true;           // false: exactly one, and its name is that of the file
+  bool empty_names = true;            // a tensor may have the name ""
+  bool strides = false;               // tensors that are not row-major
+  bool strides_only_permute = false;  // ... whose strides say only in what order the elements are stored, as in npy
+  bool metadata = false;              // TensorMetadata of each tensor
+  bool one_name = false;              // ... except a name that differs from that of the tensor
+  bool file_metadata = false;         // FileMetadata
+  bool levels = false;                // compresses
   bool deltas = false;
   bool strings = false;
   bool padded_strings = false;      // ... but not all of them: CheckStrings

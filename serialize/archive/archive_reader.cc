@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/archive/internal/similar_names.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
+#include "tensorcask/serialize/archive/similar_names.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 
 namespace tensorcask {
 
@@ -59,7 +59,7 @@ absl::StatusOr<DecodedTensor> ArchiveReader::ReadWithMetadata(absl::string_view 
   return tensor;
 }
 
-absl::StatusOr<DecodedTensor> ArchiveReader::ReadWithReadableMetadata(absl::string_view name) const {
+absl::StatusOr<DecodedTensor> ArchiveReader::ReadIgnoringBadMetadata(absl::string_view name) const {
   DecodedTensor bare;
   CASK_ASSIGN_OR_RETURN(bare.view, Read(name));
   return bare;
@@ -92,10 +92,10 @@ std::string archive::NoChecksums(absl::string_view path, int64_t count) {
                       " no checksum; the structure of the file was checked");
 }
 
-absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const {
+absl::StatusOr<TensorCounts> ArchiveReader::VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const {
   constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
   constexpr int64_t kMaxNotes = 8;
-  ArchiveCensus census;
+  TensorCounts counts;
   int64_t without_checksum = 0;
   for (const ArchiveEntry& entry : entries()) {
     const absl::Status status = [&]() -> absl::Status {
@@ -107,20 +107,20 @@ absl::StatusOr<ArchiveCensus> ArchiveReader::VerifyAll(absl::FunctionRef<void(co
         if (!block.has_value()) return absl::OkStatus();
       }
     }();
-    if (IsProcessError(status)) return status;
+    if (IsResourceFailure(status)) return status;
     if (status.ok()) {
-      ++census.whole;
+      ++counts.whole;
       without_checksum += !has_names() && !entry.decoded_bytes;  // of a message; a record or a payload has a checksum
     } else if (absl::IsUnimplemented(status)) {
-      ++census.not_checked;
-      if (census.not_checked <= kMaxNotes && !entry.read_status.ok()) census.notes.emplace_back(status.message());
+      ++counts.not_checked;
+      if (counts.not_checked <= kMaxNotes && !entry.read_status.ok()) counts.notes.emplace_back(status.message());
     } else {
-      ++census.damaged;
+      ++counts.damaged;
       report({entry.name, path(), entry.offset.value_or(0), status});
     }
   }
-  if (without_checksum > 0) census.notes.push_back(archive::NoChecksums(path(), without_checksum));
-  return census;
+  if (without_checksum > 0) counts.notes.push_back(archive::NoChecksums(path(), without_checksum));
+  return counts;
 }
 
 }  // namespace tensorcask

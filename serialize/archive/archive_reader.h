@@ -45,7 +45,7 @@ struct ArchiveDamage {
 };
 
 // What VerifyAll found besides damage.
-struct ArchiveCensus {
+struct TensorCounts {
   int64_t whole = 0;               // tensors that passed all checks that the format allows
   int64_t damaged = 0;             // tensors with damage; a tensor counts once
   int64_t damaged_elsewhere = 0;   // places of damage outside of tensors: the index, a data file that is missing
@@ -58,7 +58,7 @@ struct ArchiveCensus {
 };
 
 namespace archive {
-// The note of a census that `count` tensors have no checksum.
+// The note of a counts that `count` tensors have no checksum.
 std::string NoChecksums(absl::string_view path, int64_t count);
 }  // namespace archive
 
@@ -66,10 +66,10 @@ class ArchiveReader {
  public:
   virtual ~ArchiveReader() = default;
 
-  virtual absl::string_view format() const = 0;             // ArchiveFormat::name
-  virtual const std::string& path() const = 0;              // for error messages
-  virtual bool has_names() const { return true; }           // false: of one tensor, which is called as its file
-  virtual bool strides_are_order() const { return false; }  // as ArchiveTraits::strides_are_order
+  virtual absl::string_view format() const = 0;                // ArchiveFormat::name
+  virtual const std::string& path() const = 0;                 // for error messages
+  virtual bool has_names() const { return true; }              // false: of one tensor, which is called as its file
+  virtual bool strides_only_permute() const { return false; }  // as ArchiveTraits::strides_only_permute
   // Sorted by name (as unsigned bytes); no two have the same name. Without ArchiveReaderOptions::keep_entries the list
   // may be empty: a format that needs no list in memory then makes none.
   virtual const std::vector<ArchiveEntry>& entries() const = 0;
@@ -96,7 +96,7 @@ class ArchiveReader {
   // The tensor with its metadata, in the order in which its elements are stored.
   virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const;
   // The same, without the metadata that cannot be read. By default without any metadata.
-  virtual absl::StatusOr<DecodedTensor> ReadWithReadableMetadata(absl::string_view name) const;
+  virtual absl::StatusOr<DecodedTensor> ReadIgnoringBadMetadata(absl::string_view name) const;
   virtual absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
   // The elements, row-major, in blocks of at most `block_bytes` (at least one element). Reads the whole tensor first
@@ -106,7 +106,7 @@ class ArchiveReader {
 
   // Reads all tensors, verifies every checksum, and calls report(damage) for each thing that is wrong.
   // Errors: only what prevents it from checking.
-  virtual absl::StatusOr<ArchiveCensus> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const;
+  virtual absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const;
 
   // The paths of the files that it reads, first the one that lists the others. By default {path()}.
   virtual std::vector<std::string> files() const { return {path()}; }

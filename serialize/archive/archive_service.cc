@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<ArchiveService>> ArchiveService::Create(std::vect
       tensor.name = absl::StrCat(source.prefix, info.name);
       tensor.dtype = info.dtype;
       tensor.shape = info.shape;
-      if (!source.archive->strides_are_order()) tensor.strides = info.strides;
+      if (!source.archive->strides_only_permute()) tensor.strides = info.strides;
       tensor.encoding = info.encoding;
       tensor.stored_bytes = info.stored_bytes;
       tensor.decoded_bytes = info.decoded_bytes;

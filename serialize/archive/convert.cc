@@ -13,13 +13,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tensorcask/serialize/archive/internal/chosen_names.h"
+#include "tensorcask/serialize/archive/chosen_names.h"
+#include "tensorcask/serialize/archive/internal/dry_file_system.h"
 #include "tensorcask/serialize/archive/internal/graph_items.h"
 #include "tensorcask/serialize/archive/internal/metadata_keys.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
-#include "tensorcask/serialize/io/internal/dry_file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
@@ -75,7 +75,7 @@ class Planner {
     item.dtype = entry.dtype;
     item.keep_shard = keep_shards;
     // Elsewhere strides would be metadata, which TensorFlow cannot read; row-major elements are the same tensor.
-    item.keep_strides = !source.strides_are_order() || traits_.strides_are_order;
+    item.keep_strides = !source.strides_only_permute() || traits_.strides_only_permute;
     CASK_RETURN_IF_ERROR(SetName(&item));
     CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
     std::vector<ConvertLoss> losses = Losses(&item);
@@ -88,7 +88,7 @@ class Planner {
                                                      ": its name is empty, which ", target_.name_with_article(),
                                                      " file cannot hold; rename it"));
     }
-    plan_.opaque_dtypes = plan_.opaque_dtypes || !Holds(target_, item.dtype);
+    plan_.store_opaquely = plan_.store_opaquely || !Holds(target_, item.dtype);
     plan_.bytes = CheckedAdd(plan_.bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
     plan_.items.push_back(std::move(item));
     return absl::OkStatus();
@@ -357,7 +357,7 @@ absl::Status MetadataLost(const absl::Status& status) {
 absl::StatusOr<DecodedTensor> ReadAsStored(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss) {
   absl::StatusOr<DecodedTensor> tensor = reader.ReadWithMetadata(entry.name);
   if (tensor.ok() || !entry.has_metadata) return tensor;
-  absl::StatusOr<DecodedTensor> readable = reader.ReadWithReadableMetadata(entry.name);
+  absl::StatusOr<DecodedTensor> readable = reader.ReadIgnoringBadMetadata(entry.name);
   if (!readable.ok()) return tensor;  // the elements cannot be read either
   if (allow_loss) return readable;
   return MetadataLost(tensor.status());
@@ -535,7 +535,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
   }
   ArchiveWriterOptions planned = write;
   planned.file_metadata = std::move(plan.file_metadata);
-  planned.opaque_dtypes = plan.opaque_dtypes;
+  planned.store_opaquely = plan.store_opaquely;
   planned.num_shards = write.overwrite ? NumUsedShards(plan) : plan.num_shards;
   if (planned.num_shards > 1 || write.level > PayloadLevel::kStored) {
     planned.num_threads = std::max(write.num_threads, options.num_threads);
@@ -549,7 +549,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
 
 absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss) {
   CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadAsStored(reader, entry, allow_loss));
-  if (reader.strides_are_order()) {
+  if (reader.strides_only_permute()) {
     CASK_ASSIGN_OR_RETURN(tensor.view, tensor.view.Contiguous());
   }
   return tensor;

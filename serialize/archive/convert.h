@@ -133,8 +133,8 @@ struct ConversionPlan {
   // For ArchiveWriterOptions:
   FileMetadata file_metadata;
   int num_shards = 1;
-  bool opaque_dtypes = false;  // an item is of a dtype that the target holds opaquely
-  uint64_t bytes = 0;          // of the elements that will be read
+  bool store_opaquely = false;  // an item is of a dtype that the target holds opaquely
+  uint64_t bytes = 0;           // of the elements that will be read
 };
 
 struct ConvertReport {
@@ -146,10 +146,10 @@ struct ConvertReport {
   std::vector<std::string> notes;    // sentences on files of the replaced archive that stay
 };
 
-// Copies the tensors of `sources` to an archive at `path`. Of `write`, num_shards, file_metadata and opaque_dtypes come
-// from the plan; num_threads is at least that of `options` where data files or encoding can use threads.
-// Errors: those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if there are tensors and the
-// target can hold none; InvalidArgument if it holds one tensor and several would remain.
+// Copies the tensors of `sources` to an archive at `path`. Of `write`, num_shards, file_metadata and store_opaquely
+// come from the plan; num_threads is at least that of `options` where data files or encoding can use threads. Errors:
+// those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if there are tensors and the target can
+// hold none; InvalidArgument if it holds one tensor and several would remain.
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options = {},
                                               const ArchiveWriterOptions& write = {});
@@ -158,7 +158,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
 // something, unless options.allow_loss is set; or if two sources have other values of one key of their metadata; or for
 // a key that is set and unset; NotFound for a key of unset_metadata that no source has;
 // AlreadyExists if two tensors would have one name; FailedPrecondition, naming the tensor, if an object graph cannot
-// follow (checkpoint/internal/edit_graph.h). A plan may have no items. The key "format" in the metadata of a file does
+// follow (checkpoint/edit_graph.h). A plan may have no items. The key "format" in the metadata of a file does
 // not count as a loss if the target has no metadata, because it only names a framework.
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options = {});
@@ -169,7 +169,7 @@ absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const Co
                                             ArchiveWriter* writer);
 
 // The tensor with its metadata, for a copy; row-major if the strides of `reader` are only an order
-// (ArchiveReader::strides_are_order). If the metadata cannot be read: an error that says so, or with `allow_loss`
+// (ArchiveReader::strides_only_permute). If the metadata cannot be read: an error that says so, or with `allow_loss`
 // the tensor without the metadata that cannot be read.
 absl::StatusOr<DecodedTensor> ReadForCopy(const ArchiveReader& reader, const ArchiveEntry& entry, bool allow_loss);
 

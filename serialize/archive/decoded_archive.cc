@@ -39,7 +39,7 @@ class DecodedArchive final : public ArchiveReader {
     CASK_RETURN_IF_ERROR(tensor.metadata_status);
     return tensor;
   }
-  absl::StatusOr<DecodedTensor> ReadWithReadableMetadata(absl::string_view name) const override {
+  absl::StatusOr<DecodedTensor> ReadIgnoringBadMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, Lookup(name));
     return tensor;
   }

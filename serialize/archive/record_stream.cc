@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/tensor_records.h"
 #include "tensorcask/tensor/base/memory_pages.h"
@@ -68,26 +68,26 @@ absl::StatusOr<TensorMetadata> AttachName(const std::string& name, TensorMetadat
 }
 
 NamedRecordReader::NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base,
-                                     bool skip_unreadable_metadata, uint64_t max_bytes, bool verify_data)
+                                     UnreadableMetadata unreadable_metadata, uint64_t max_bytes, bool verify_data)
     : limits_(ArchiveRecordsFrom(0, max_bytes).limits),
       reader_(std::move(stream), ArchiveRecordsFrom(0, max_bytes, verify_data)),
       base_(std::move(base)),
-      skip_unreadable_metadata_(skip_unreadable_metadata) {}
+      unreadable_metadata_(unreadable_metadata) {}
 
 NamedRecordReader::NamedRecordReader(std::shared_ptr<const ByteSource> file, const RecordReaderOptions& from,
                                      int64_t number, std::shared_ptr<const BaseLookup> base,
-                                     bool skip_unreadable_metadata)
+                                     UnreadableMetadata unreadable_metadata)
     : limits_(from.limits),
       reader_(std::move(file), from),
       base_(std::move(base)),
-      skip_unreadable_metadata_(skip_unreadable_metadata),
+      unreadable_metadata_(unreadable_metadata),
       number_(number) {}
 
 absl::StatusOr<std::optional<NamedRecord>> NamedRecordReader::Next() {
   DecodeOptions options;
   options.limits = limits_;
   options.base = base_;
-  options.skip_unreadable_metadata = skip_unreadable_metadata_;
+  options.unreadable_metadata = unreadable_metadata_;
   const uint64_t offset = reader_.offset();
   if (is_at_end_) return std::nullopt;
   absl::StatusOr<std::optional<DecodedTensor>> read = ReadTensorRecordWithMetadata(&reader_, options);
@@ -122,7 +122,7 @@ ArchiveEntry UnreadableRecord(int64_t number, uint64_t offset, const absl::Statu
 }
 
 bool IsAboutRecord(const absl::Status& status) {
-  return (absl::IsDataLoss(status) || absl::IsUnimplemented(status)) && !IsProcessError(status);
+  return (absl::IsDataLoss(status) || absl::IsUnimplemented(status)) && !IsResourceFailure(status);
 }
 
 absl::Status WriteNamedRecord(const std::string& name, const DecodedTensor& tensor, const PayloadOptions& payload,

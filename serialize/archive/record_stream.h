@@ -44,16 +44,16 @@ RecordReaderOptions ArchiveRecordsFrom(uint64_t offset, uint64_t max_bytes = UIN
 // Reads the tensors of a stream, however large, one at a time.
 class NamedRecordReader {
  public:
-  // `base` resolves deltas; null if none is available. With `skip_unreadable_metadata` a tensor comes without the
+  // `base` resolves deltas; null if none is available. With kSkip a tensor comes without the
   // metadata that cannot be read; its metadata_status then is an error.
   // `max_bytes`: as for ArchiveRecordsFrom. A record past that is refused before its bytes are read.
   // `verify_data`: RecordReaderOptions.
   explicit NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base = nullptr,
-                             bool skip_unreadable_metadata = false, uint64_t max_bytes = UINT64_MAX,
-                             bool verify_data = true);
+                             UnreadableMetadata unreadable_metadata = UnreadableMetadata::kRefuse,
+                             uint64_t max_bytes = UINT64_MAX, bool verify_data = true);
   // Reads a file from the record at from.offset on: record `number`.
   NamedRecordReader(std::shared_ptr<const ByteSource> file, const RecordReaderOptions& from, int64_t number,
-                    std::shared_ptr<const BaseLookup> base, bool skip_unreadable_metadata);
+                    std::shared_ptr<const BaseLookup> base, UnreadableMetadata unreadable_metadata);
 
   // From now on Next lists what it cannot read, instead of failing: an entry with ArchiveEntry::read_status, named by
   // its number. A record whose length is intact hides no other; a damaged length, or the cut end of a stream, is the
@@ -71,7 +71,7 @@ class NamedRecordReader {
   const DecodeLimits limits_;
   RecordReader reader_;
   const std::shared_ptr<const BaseLookup> base_;  // may be null
-  const bool skip_unreadable_metadata_;
+  const UnreadableMetadata unreadable_metadata_;
   int64_t number_ = 0;                 // of the next record
   DecodeQuota* unreadable_ = nullptr;  // null: what cannot be read is an error
   bool is_at_end_ = false;             // what follows cannot be read

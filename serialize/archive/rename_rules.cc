@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/sed_regex.h"
 #include "tensorcask/serialize/archive/internal/sed_rule.h"
-#include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 

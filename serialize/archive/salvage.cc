@@ -70,7 +70,7 @@ absl::StatusOr<ArchiveSalvage> CopyWhole(const ArchiveReader& source, const std:
   ArchiveWriterOptions write = options;
   write.file_metadata = plan.file_metadata;
   write.num_shards = plan.num_shards;
-  write.opaque_dtypes = plan.opaque_dtypes;
+  write.store_opaquely = plan.store_opaquely;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, format.Create(to, write));
   CASK_ASSIGN_OR_RETURN(ConvertReport report, RunConversion(plan, convert, writer.get()));
   result.saved = report.tensors;
@@ -91,7 +91,7 @@ absl::StatusOr<ArchiveSalvage> SalvageArchive(const std::string& path, const std
     source = found->front();
   }
   absl::StatusOr<std::unique_ptr<ArchiveReader>> opened = OpenArchive(source, formats, read);
-  if (absl::IsDataLoss(opened.status()) && !IsProcessError(opened.status())) {
+  if (absl::IsDataLoss(opened.status()) && !IsResourceFailure(opened.status())) {
     ArchiveReaderOptions recover = read;
     recover.recover = true;
     absl::StatusOr<std::unique_ptr<ArchiveReader>> recovered = OpenArchive(source, formats, recover);

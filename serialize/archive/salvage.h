@@ -21,7 +21,7 @@
 namespace tensorcask {
 
 // Writes a file of `format` at `to`, whole like every save; nothing if all is lost. `path` is one that OpenArchive
-// takes, also a folder with one archive. Of `write` the metadata, the number of files and opaque_dtypes come from the
+// takes, also a folder with one archive. Of `write` the metadata, the number of files and store_opaquely come from the
 // source. `keep_going`, unless null, is called before each tensor: if it returns false, nothing is written.
 // Errors: as OpenArchive if not even a list of tensors can be read; AlreadyExists unless write.overwrite;
 // InvalidArgument if `to` is the source; Cancelled; of the writer.

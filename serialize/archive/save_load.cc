@@ -21,7 +21,7 @@
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 
 namespace tensorcask {
 namespace {

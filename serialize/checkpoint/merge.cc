@@ -16,17 +16,17 @@
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
+#include "tensorcask/serialize/checkpoint/index_walk.h"
 #include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
-#include "tensorcask/serialize/checkpoint/internal/index_walk.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/checkpoint/write/remove_temporaries.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -97,7 +97,7 @@ std::string WithShard(absl::string_view entry, int shard) {
 
 class Merger {
  public:
-  Merger(std::string target, const MergeOptions& options) : target_(std::move(target)), options_(options) {}
+  Merger(std::string target, const CheckpointMergeOptions& options) : target_(std::move(target)), options_(options) {}
 
   absl::Status Read(absl::Span<const std::string> paths);
   // Joins entries of the same name, or returns an error if they cannot be joined.
@@ -137,7 +137,7 @@ class Merger {
   const std::string& PrefixOf(const Item& item) const { return sources_[item.source].prefix; }
 
   const std::string target_;
-  MergeOptions options_;
+  CheckpointMergeOptions options_;
   std::vector<Source> sources_;
   std::string bytes_;
   std::vector<Item> items_;
@@ -352,7 +352,7 @@ absl::Status Merger::Publish() {
   std::string header;
   CASK_RETURN_IF_ERROR(MergeHeaders(num_shards, &header));
 
-  AtomicPublish publish({options_.file_system, options_.sync, options_.overwrite});
+  Publication publish({options_.file_system, options_.sync, options_.overwrite});
   for (const Source& source : sources_) {
     for (const auto& [shard, new_shard] : source.new_shards) {
       CASK_RETURN_IF_ERROR(
@@ -398,7 +398,7 @@ void Merger::RemoveSources() {
 }  // namespace
 
 absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
-                              const MergeOptions& options) {
+                              const CheckpointMergeOptions& options) {
   Merger merger(target, options);
   CASK_RETURN_IF_ERROR(merger.Read(sources));
   CASK_RETURN_IF_ERROR(merger.Join());

@@ -25,7 +25,7 @@
 
 namespace tensorcask {
 
-struct MergeOptions {
+struct CheckpointMergeOptions {
   FileSystem* file_system = FileSystem::Posix();
   bool sync = true;             // the new checkpoint is durable when MergeCheckpoints returns
   bool overwrite = false;       // as CheckpointWriterOptions::overwrite; the target may not be a source
@@ -43,7 +43,7 @@ struct MergeOptions {
 // more than max_message_bytes; from errno, naming the file. On error there is no new checkpoint (a new folder stays),
 // and the sources are unchanged.
 absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
-                              const MergeOptions& options = {});
+                              const CheckpointMergeOptions& options = {});
 
 }  // namespace tensorcask
 

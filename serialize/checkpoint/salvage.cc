@@ -28,12 +28,12 @@
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
-#include "tensorcask/serialize/wire/internal/tensor_rules.h"
+#include "tensorcask/serialize/wire/message/tensor_rules.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -82,7 +82,7 @@ bool LooksLikeEntry(absl::string_view value) {
 // the tensors there are lost.
 bool KeepsFromLooking(const absl::Status& status) {
   return absl::IsPermissionDenied(status) || absl::IsCancelled(status) || absl::IsUnauthenticated(status) ||
-         IsProcessError(status);
+         IsResourceFailure(status);
 }
 
 // The level at which salvage encodes an encoded tensor again.
@@ -462,7 +462,7 @@ absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const s
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(to, write));
   const auto add = [&](absl::string_view name, const DecodedTensor& tensor, std::optional<PayloadLevel> level) {
     if (keep_going != nullptr && !keep_going()) return absl::CancelledError("told to stop");
-    AddOptions options;
+    CheckpointAddOptions options;
     options.metadata = tensor.metadata;
     options.layout = StoredLayout::kPreserve;
     options.level = level;

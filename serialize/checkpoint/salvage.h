@@ -25,8 +25,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 
 namespace tensorcask {
@@ -43,7 +43,7 @@ struct SalvageReport {
 // Calls take(name, tensor) for each tensor that is saved, in the order of the files; an error of `take` ends the
 // salvage. Always verifies checksums, even with Verify::kNever. Memory: one tensor (a sliced tensor is read whole,
 // within max_file_decoded_bytes), four times the index, and the report. Names from damaged bytes may take
-// max_unbacked_bytes in the report, and some hundred bytes each.
+// max_memory_beyond_input in the report, and some hundred bytes each.
 // Errors: those of `take`; NotFound if there is no index; Unimplemented for a V1 checkpoint and for one that requires a
 // newer reader; ResourceExhausted for an index past max_message_bytes, or whose names are past a limit (as entries());
 // errors that prevent reading (permissions, for example, or no file descriptors or memory). A checkpoint without any

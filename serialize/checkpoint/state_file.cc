@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -113,7 +113,7 @@ absl::Status WriteCheckpointState(const std::string& path, const CheckpointState
                                   FileSystem* file_system) {
   CASK_CHECK(state.saved_at.empty() || state.saved_at.size() == state.all.size(),
              "WriteCheckpointState: a time for each checkpoint, or none");
-  AtomicPublish publish({file_system, sync, /*overwrite=*/true});
+  Publication publish({file_system, sync, /*overwrite=*/true});
   CASK_ASSIGN_OR_RETURN(FileSink * sink, publish.Add(path));
   CASK_RETURN_IF_ERROR(sink->Append(checkpoint::EncodeState(state)));
   return publish.Commit();

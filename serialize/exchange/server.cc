@@ -446,8 +446,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const std::string& path, 
                                                        ServerOptions options) {
   options.channel.decode.limits.max_message_bytes = static_cast<int64_t>(options.max_request_bytes);
   // A small request must not become a large one.
-  options.channel.decode.limits.max_unbacked_bytes =
-      std::min<int64_t>(options.channel.decode.limits.max_unbacked_bytes, int64_t{1} << 20);
+  options.channel.decode.limits.max_memory_beyond_input =
+      std::min<int64_t>(options.channel.decode.limits.max_memory_beyond_input, int64_t{1} << 20);
   ScopedDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   ScopedDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   ScopedDescriptor spare(open("/dev/null", O_RDONLY | O_CLOEXEC));

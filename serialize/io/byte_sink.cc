@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/io/internal/retry.h"
+#include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {

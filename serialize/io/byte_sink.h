@@ -58,7 +58,7 @@ class DiscardSink final : public ByteSink {
 // A new file. The sink gathers small appends (up to 256 KiB) and passes appends of 64 KiB and more straight to the
 // system, which writes pieces of 256 KiB to 1 MiB fastest. Disk space is reserved ahead (at most 256 MiB) as the file
 // grows; Close releases what was not used. Short counts and EINTR are retried until all is written. After an error the
-// file is closed but not removed; atomic_publish.h removes it.
+// file is closed but not removed; publication.h removes it.
 class FileSink final : public ByteSink {
  public:
   // Disk space is reserved once a file has kLeastReservedBytes, and no more than kMostReservedAhead beyond what was

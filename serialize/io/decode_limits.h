@@ -14,7 +14,7 @@ namespace tensorcask {
 struct DecodeLimits {
   // Decoded bytes that no input byte represents, in one message in total: copies of one value that fills a shape,
   // omitted zeros.
-  int64_t max_unbacked_bytes = int64_t{64} << 20;
+  int64_t max_memory_beyond_input = int64_t{64} << 20;
   int64_t max_message_bytes = int64_t{2} << 30;        // one decoded message
   int64_t max_file_decoded_bytes = int64_t{16} << 30;  // all that one call decodes from a file
   int max_depth = 64;  // messages in messages, groups in groups; a level takes some KiB of stack

@@ -38,7 +38,7 @@ absl::Status IoError(IoResult result, absl::string_view path, absl::string_view 
   if (error == EFBIG) status = absl::ResourceExhaustedError(status.message());  // Abseil: OutOfRange
   status = WithErrorNumber(std::move(status), error);
   const bool is_of_process = error == EMFILE || error == ENFILE || error == ENOMEM;
-  return is_of_process ? MarkProcessError(std::move(status)) : status;
+  return is_of_process ? MarkResourceFailure(std::move(status)) : status;
 }
 
 std::string FolderOf(absl::string_view path) {

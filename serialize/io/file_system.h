@@ -5,7 +5,7 @@
 //   int64_t got = files->ReadAt(handle, 0, absl::MakeSpan(buffer));
 //
 // Each operation behaves as its system call: it may move fewer bytes than asked and may answer -EINTR. Only
-// byte_source.h, byte_sink.h and atomic_publish.h retry, and turn errno into a Status that names the path; the rest of
+// byte_source.h, byte_sink.h and publication.h retry, and turn errno into a Status that names the path; the rest of
 // the library uses these. A test that replaces this class (tests/support/faulty_file_system.h) sees every operation and
 // can make each one fail.
 //

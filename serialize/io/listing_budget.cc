@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/checked_math.h"
 
 namespace tensorcask {
@@ -28,7 +28,7 @@ absl::Status ListingBudget::Charge(uint64_t bytes) {
     if (before > allowed || bytes > allowed - before) {
       return PastLimit(absl::StrCat("the list of the tensors takes more than ", before,
                                     " bytes of memory; the index is good for ", backed),
-                       "max_unbacked_bytes", limit_);
+                       "max_memory_beyond_input", limit_);
     }
   } while (!charged_.compare_exchange_weak(before, before + bytes));
   return absl::OkStatus();

@@ -4,9 +4,9 @@
 //   budget->AddIndex(header_bytes);                             // stored bytes that describe the tensors
 //   CASK_RETURN_IF_ERROR(budget->Charge(sizeof(Entry) + name.size()));   // before the entry is kept
 //
-// A list may take DecodeLimits::max_unbacked_bytes, and kBytesPerIndexByte bytes more for each stored byte of the index
-// (headers, directories): names in an index may be compressed, or be made of parts that many entries share, and then
-// little input makes a long list. The lists of all archives with many tensors are charged here
+// A list may take DecodeLimits::max_memory_beyond_input, and kBytesPerIndexByte bytes more for each stored byte of the
+// index (headers, directories): names in an index may be compressed, or be made of parts that many entries share, and
+// then little input makes a long list. The lists of all archives with many tensors are charged here
 // (ArchiveReaderOptions::listing).
 
 #ifndef TENSORCASK_SERIALIZE_IO_LISTING_BUDGET_H_
@@ -26,7 +26,7 @@ class ListingBudget {
   static constexpr uint64_t kBytesPerIndexByte = 16;
 
   explicit ListingBudget(const DecodeLimits& limits, uint64_t bytes_per_index_byte = kBytesPerIndexByte)
-      : limit_(limits.max_unbacked_bytes), bytes_per_index_byte_(bytes_per_index_byte) {}
+      : limit_(limits.max_memory_beyond_input), bytes_per_index_byte_(bytes_per_index_byte) {}
 
   // The lists describe what these bytes of a file say.
   void AddIndex(uint64_t stored_bytes);

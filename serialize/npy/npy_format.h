@@ -31,8 +31,8 @@ struct NpyFormat {
   // bfloat16 is stored as ml_dtypes does ("<V2": NumPy gives opaque elements of two bytes, `array.view(bfloat16)` gives
   // numbers). false: the other dtypes that NumPy lacks (float8, int4, quantised, ...) are refused, since the file would
   // not say which dtype it holds. true: they are stored as opaque elements, "<V1", "<V4", which a reader with
-  // NpyReaderOptions::opaque_dtype decodes.
-  bool opaque_dtypes = false;
+  // NpyReaderOptions::dtype_of_opaque_elements decodes.
+  bool store_opaquely = false;
   // The elements begin at a multiple of this many bytes of the file, a power of two from 64 to 16384.
   uint32_t alignment = 64;
 };

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/io/internal/content_hint.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/content_hint.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
 #include "tensorcask/serialize/npy/internal/tensor_file.h"
@@ -94,7 +94,7 @@ absl::Status ReadFile(npy::TensorFile* file) {
     if (number == 0) return status;
     const std::string key = absl::StrCat("arr_", number);
     const bool is_about_array = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
-    if (!file->options().list_damaged_members || !is_about_array || IsProcessError(status) ||
+    if (!file->options().list_damaged_members || !is_about_array || IsResourceFailure(status) ||
         file->entries().size() > num_entries) {
       return Annotate(status, absl::StrCat("array ", key));
     }

@@ -39,7 +39,7 @@ struct NpyReaderOptions {
   // The dtype of elements that the file calls opaque (V1, V2, ...). NumPy stores bfloat16, float8 and int4 of ml_dtypes
   // as opaque elements, and the file does not say which dtype they had. The option applies to elements of its own size.
   // kInvalid: V2 is bfloat16, the only dtype of ml_dtypes with two bytes; for all other sizes Read fails.
-  DType opaque_dtype = DType::kInvalid;
+  DType dtype_of_opaque_elements = DType::kInvalid;
 
   // Bytes behind the array, or the last array, are ignored, as NumPy ignores them. false: they are an error.
   bool allow_trailing_bytes = false;

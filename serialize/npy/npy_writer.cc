@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/npy/internal/npy_encoder.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -96,7 +96,7 @@ class NpyWriter::Impl {
 
   const std::string path_;
   const NpyFormat format_;
-  AtomicPublish publish_;
+  Publication publish_;
   FileSink* sink_ = nullptr;
   bool has_array_ = false;
   absl::Status status_;  // of every later call, if not OK

@@ -7,7 +7,7 @@
 //   CASK_RETURN_IF_ERROR(writer.Finish());
 //
 // With the default options the bytes are those that np.save writes (tested with NumPy 1.24). The file is written under
-// a temporary name and renamed (serialize/io/internal/atomic_publish.h), so that a reader, or a program that has the
+// a temporary name and renamed (serialize/io/publication.h), so that a reader, or a program that has the
 // old file mapped, never sees half of it. npy files hold one array: no name, and of the metadata only
 // kNpyDescrAttribute.
 
@@ -38,8 +38,8 @@ struct NpyWriterOptions {
 
 // The bytes of an npy file with `tensor`. Memory stays bounded, except for strings.
 // Errors: those of the sink; InvalidArgument for options out of range, for strings that the format cannot hold, and for
-// more than kMaxNpyRank axes; Unimplemented for dtypes that npy files cannot have (NpyFormat::opaque_dtypes; resources,
-// variants); FailedPrecondition for a buffer without data.
+// more than kMaxNpyRank axes; Unimplemented for dtypes that npy files cannot have (NpyFormat::store_opaquely;
+// resources, variants); FailedPrecondition for a buffer without data.
 absl::Status EncodeNpy(const TensorView& tensor, const NpyFormat& format, const TensorMetadata& metadata,
                        ByteSink* sink);
 

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/io/internal/content_hint.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/content_hint.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
 #include "tensorcask/serialize/npy/internal/tensor_file.h"
@@ -210,7 +210,8 @@ absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> sour
   std::vector<absl::Status> damages;
   if (!members.ok()) {
     const absl::Status explained = ExplainContent(members.status(), *source, "npz");
-    const bool is_damaged = absl::IsDataLoss(explained) && explained == members.status() && !IsProcessError(explained);
+    const bool is_damaged =
+        absl::IsDataLoss(explained) && explained == members.status() && !IsResourceFailure(explained);
     if (!is_damaged) return explained;
     if (!options.recover_members) return SuggestSalvage(explained, *source);
     CASK_ASSIGN_OR_RETURN(Recovered recovered, RecoverMembers(*source, options, explained));
@@ -228,7 +229,7 @@ absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> sour
     if (status.ok()) status = AddMember(member, file.get());
     const bool is_about_member = !member.status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
                                  absl::IsInvalidArgument(status);
-    if (list_damaged && is_about_member && !IsProcessError(status) && file->entries().size() == count) {
+    if (list_damaged && is_about_member && !IsResourceFailure(status) && file->entries().size() == count) {
       const bool is_named_npy = absl::EndsWith(name, kSuffix);
       const uint64_t stored_bytes = member.stored_bytes;
       std::unique_ptr<ZipData> data;  // of what is only unknown, VerifyAll compares the checksum

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/byte_sink.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/npy/internal/npy_encoder.h"
 #include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
@@ -154,7 +154,7 @@ class NpzWriter::Impl {
 
   const std::string path_;
   const NpzWriterOptions options_;
-  AtomicPublish publish_;
+  Publication publish_;
   FileSink* sink_ = nullptr;  // of publish_
   std::optional<ZipWriter> zip_;
   absl::Status status_;  // of every later call, if not OK

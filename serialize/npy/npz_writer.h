@@ -10,7 +10,7 @@
 // dates are 1980-01-01. Archives past 4 GiB or 65535 members use zip64. Names do not change: "dense/kernel" becomes
 // the member "dense/kernel.npy". Of the metadata only kNpyDescrAttribute is kept.
 //
-// The file is written under a temporary name and renamed (serialize/io/internal/atomic_publish.h). A writer destroyed
+// The file is written under a temporary name and renamed (serialize/io/publication.h). A writer destroyed
 // without Finish removes it. After a failed Add or Finish every further call returns the same error. One caller at a
 // time.
 
@@ -62,7 +62,7 @@ class NpzWriter {
 
   // Errors: as CheckName; InvalidArgument for an option out of range, for strings that the format cannot hold, and for
   // more than kMaxNpyRank axes; AlreadyExists for a name added before; Unimplemented for
-  // dtypes that npy files cannot have (NpyFormat::opaque_dtypes; resources, variants); FailedPrecondition for a buffer
+  // dtypes that npy files cannot have (NpyFormat::store_opaquely; resources, variants); FailedPrecondition for a buffer
   // without data; from errno, naming the file.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options = {});
 

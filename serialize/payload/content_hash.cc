@@ -29,7 +29,7 @@ struct FreeState {
 absl::StatusOr<ContentHash> Hash(const TensorView& view, absl::string_view secret) {
   CASK_ASSIGN_OR_RETURN(const payload::ElementStreams streams, payload::ElementStreams::Of(view));
   const std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());
-  if (state == nullptr) return MarkProcessError(absl::ResourceExhaustedError("no memory to hash elements"));
+  if (state == nullptr) return MarkResourceFailure(absl::ResourceExhaustedError("no memory to hash elements"));
   if (secret.empty()) {
     XXH3_128bits_reset(state.get());
   } else {

@@ -18,8 +18,8 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/copy.h"
-#include "tensorcask/tensor/strided/internal/row_major_range.h"
 #include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/row_major_range.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {

@@ -31,7 +31,7 @@
 namespace tensorcask {
 
 struct PayloadReadOptions {
-  DecodeLimits limits;  // max_unbacked_bytes and max_expansion; the caller checks the decoded size
+  DecodeLimits limits;  // max_memory_beyond_input and max_expansion; the caller checks the decoded size
   int num_threads = 1;  // at most, in each call
   bool verify = true;   // checksums of chunks; header and index are always verified
 };

@@ -8,7 +8,8 @@
 //   }));
 //   CASK_ASSIGN_OR_RETURN(DecodedTensor w, client.Pull(list[0]));
 //
-// serialize/archive/served_format.h is a client over a Unix socket: it opens "unix:SOCKET" as other formats open files.
+// serialize/archive/formats/served_format.h is a client over a Unix socket: it opens "unix:SOCKET" as other formats
+// open files.
 
 #ifndef TENSORCASK_SERIALIZE_SERVE_SERVE_CLIENT_H_
 #define TENSORCASK_SERIALIZE_SERVE_SERVE_CLIENT_H_

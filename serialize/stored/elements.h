@@ -62,7 +62,7 @@ bool MustVerify(const StoredTensor& tensor, const ElementOptions& options);
 
 // Compares the checksum that was computed of the stored bytes with that of the tensor. Requires: that exists. Errors:
 // DataLoss with both values, as they are stored, marked as MarkWrongChecksum does
-// (serialize/io/internal/damage_mark.h).
+// (serialize/io/damage_mark.h).
 absl::Status CompareChecksum(const StoredTensor& tensor, uint32_t computed);
 
 // The elements in `slice`, which lies in the shape; reads the bytes that hold them, and never verifies the checksum,

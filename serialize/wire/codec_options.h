@@ -8,6 +8,7 @@
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/device_map.h"
@@ -47,9 +48,9 @@ struct DecodeOptions {
   // bits count) or in another dtype's field (they count as absent), an odd number of floats for complex numbers (the
   // last is dropped).
   bool lenient = false;
-  // In the forms that give metadata: leaves out the metadata fields that cannot be read (an unknown device, say)
-  // instead of refusing the tensor. DecodedTensor::metadata_status then says what is wrong with the first of them.
-  bool skip_unreadable_metadata = false;
+  // In the forms that give metadata. After kSkip, DecodedTensor::metadata_status says what is wrong with the first
+  // field that was left out.
+  UnreadableMetadata unreadable_metadata = UnreadableMetadata::kRefuse;
   // Allocates the elements. With an allocator of a device, elements of fixed size are decoded on the host and copied to
   // the device; objects stay on the host.
   RefPtr<Allocator> allocator = CpuAllocator::Default();

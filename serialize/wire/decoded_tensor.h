@@ -3,6 +3,7 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_DECODED_TENSOR_H_
 #define TENSORCASK_SERIALIZE_WIRE_DECODED_TENSOR_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -12,11 +13,17 @@
 
 namespace tensorcask {
 
+// What becomes of a tensor whose metadata cannot be read: an unknown device, say.
+enum class UnreadableMetadata : uint8_t {
+  kRefuse,  // it is an error
+  kSkip,    // the tensor comes without the metadata fields that cannot be read; DecodedTensor::metadata_status tells
+};
+
 struct DecodedTensor {
   TensorView view;  // dense; row-major unless the message has strides. view.ToTensor() copies nothing if row-major
   TensorMetadata metadata;
   std::shared_ptr<const PayloadHeader> payload = nullptr;  // how the elements were encoded; null if they were not
-  // Not OK only with DecodeOptions::skip_unreadable_metadata: why `metadata` lacks a field that the message has.
+  // Not OK only with DecodeOptions::unreadable_metadata kSkip: why `metadata` lacks a field that the message has.
   absl::Status metadata_status = absl::OkStatus();
 };
 

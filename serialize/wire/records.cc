@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/io/internal/content_hint.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
+#include "tensorcask/serialize/io/content_hint.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"

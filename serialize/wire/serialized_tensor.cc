@@ -1,12 +1,12 @@
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/wire/internal/tensor_decoder.h"
-#include "tensorcask/serialize/wire/internal/tensor_encoder.h"
-#include "tensorcask/serialize/wire/internal/wire_fields.h"
+#include "tensorcask/serialize/wire/message/tensor_decoder.h"
+#include "tensorcask/serialize/wire/message/tensor_encoder.h"
+#include "tensorcask/serialize/wire/message/wire_fields.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/copy.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 
 namespace tensorcask {
 

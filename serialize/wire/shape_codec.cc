@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "tensorcask/serialize/wire/internal/proto_fields.h"
-#include "tensorcask/serialize/wire/internal/tensor_fields.h"
+#include "tensorcask/serialize/wire/message/proto_fields.h"
+#include "tensorcask/serialize/wire/message/tensor_fields.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {

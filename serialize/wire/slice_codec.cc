@@ -2,8 +2,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/wire/internal/proto_fields.h"
-#include "tensorcask/serialize/wire/internal/tensor_rules.h"
+#include "tensorcask/serialize/wire/message/proto_fields.h"
+#include "tensorcask/serialize/wire/message/tensor_rules.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
 

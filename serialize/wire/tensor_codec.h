@@ -54,7 +54,7 @@ absl::Status EncodeTensor(const TensorView& view, const TensorMetadata& metadata
 absl::StatusOr<Tensor> DecodeTensor(const TensorProto& proto, const DecodeOptions& options = {});
 // Further errors: InvalidArgument, naming the field, for metadata that a tensor of this dtype and rank cannot have, and
 // for a device that options.device_map refuses; ResourceExhausted for a name past a limit.
-// options.skip_unreadable_metadata leaves out such metadata instead.
+// options.unreadable_metadata kSkip leaves out such metadata instead.
 absl::StatusOr<DecodedTensor> DecodeTensorWithMetadata(const TensorProto& proto, const DecodeOptions& options = {});
 
 }  // namespace tensorcask

@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/wire/internal/tensor_decoder.h"
-#include "tensorcask/serialize/wire/internal/wire_fields.h"
+#include "tensorcask/serialize/wire/message/tensor_decoder.h"
+#include "tensorcask/serialize/wire/message/wire_fields.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/zero_copy.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tensor/strided/internal/changing_memory.h"
+#include "tensorcask/tensor/strided/changing_memory.h"
 
 namespace tensorcask {
 namespace {

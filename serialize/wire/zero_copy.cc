@@ -10,15 +10,15 @@
 #include "absl/strings/cord.h"
 #include "absl/types/optional.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
-#include "tensorcask/serialize/wire/internal/device_elements.h"
-#include "tensorcask/serialize/wire/internal/object_encoder.h"
-#include "tensorcask/serialize/wire/internal/tensor_decoder.h"
-#include "tensorcask/serialize/wire/internal/tensor_encoder.h"
-#include "tensorcask/serialize/wire/internal/wire_fields.h"
+#include "tensorcask/serialize/wire/message/device_payload.h"
+#include "tensorcask/serialize/wire/message/object_encoder.h"
+#include "tensorcask/serialize/wire/message/tensor_decoder.h"
+#include "tensorcask/serialize/wire/message/tensor_encoder.h"
+#include "tensorcask/serialize/wire/message/wire_fields.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
-#include "tensorcask/tensor/strided/internal/changing_memory.h"
+#include "tensorcask/tensor/strided/changing_memory.h"
 
 namespace tensorcask {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/zip/zip_format.h"
 #include "tensorcask/serialize/zip/zip_member.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -138,7 +138,7 @@ absl::StatusOr<End> ReadEnd(const ByteSource& file) {
 
 // True for an error that concerns one member.
 bool IsAboutMember(const absl::Status& status) {
-  return (absl::IsDataLoss(status) || absl::IsUnimplemented(status)) && !IsProcessError(status);
+  return (absl::IsDataLoss(status) || absl::IsUnimplemented(status)) && !IsResourceFailure(status);
 }
 
 // Consumes one entry from the front of *directory.

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -68,7 +68,7 @@ absl::Status ZipMemberStream::StartInflating() {
   if (inflater_ != nullptr) return absl::OkStatus();
   auto state = std::make_unique<Inflater>();
   if (inflateInit2(&state->zlib, -MAX_WBITS) != Z_OK) {
-    return MarkProcessError(absl::ResourceExhaustedError("no memory to inflate"));
+    return MarkResourceFailure(absl::ResourceExhaustedError("no memory to inflate"));
   }
   state->ready = true;
   inflater_ = std::move(state);
@@ -93,7 +93,7 @@ absl::StatusOr<size_t> ZipMemberStream::InflateSome(absl::Span<char> out) {
   if (result == Z_STREAM_END) {
     state.ended = true;
   } else if (result == Z_MEM_ERROR) {
-    return MarkProcessError(absl::ResourceExhaustedError("no memory to inflate"));
+    return MarkResourceFailure(absl::ResourceExhaustedError("no memory to inflate"));
   } else if (result == Z_BUF_ERROR && state.consumed == member_->stored_bytes) {
     return absl::DataLossError(absl::StrCat("its ", member_->stored_bytes, " deflated bytes end too early, after ",
                                             position_, " bytes of data"));

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/zip/zip_format.h"
 #include "tensorcask/serialize/zip/zip_member_stream.h"
 #include "tensorcask/tensor/base/endian.h"
@@ -32,8 +32,8 @@ uint64_t U64(const char* bytes) { return LoadLittleEndian<uint64_t>(bytes); }
 
 // True for an error that concerns one member.
 bool IsAboutMember(const absl::Status& status) {
-  return !IsProcessError(status) && (absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
-                                     absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status));
+  return !IsResourceFailure(status) && (absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
+                                        absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status));
 }
 
 bool BeginsDirectory(uint32_t signature) {

@@ -115,7 +115,7 @@ absl::Status ZipWriter::BeginMember(absl::string_view name, const ZipMemberOptio
     deflater_ = std::make_unique<Deflater>();
     if (deflateInit2(&deflater_->zlib, options.deflate_level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
       member_ = nullptr;
-      return MarkProcessError(absl::ResourceExhaustedError("no memory to deflate"));
+      return MarkResourceFailure(absl::ResourceExhaustedError("no memory to deflate"));
     }
   } else {
     member_->stored_bytes = options.size_bytes;

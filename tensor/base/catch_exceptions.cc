@@ -17,7 +17,7 @@ namespace {
 
 absl::Status StatusOf(const char* what) {
   try {  // NOLINT: exceptions of others end here
-    return MarkProcessError(absl::ResourceExhaustedError(what));
+    return MarkResourceFailure(absl::ResourceExhaustedError(what));
   } catch (...) {  // not even memory for the message
     return absl::Status(absl::StatusCode::kResourceExhausted, "");
   }

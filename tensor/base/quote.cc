@@ -4,7 +4,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/tensor/base/internal/printable_text.h"
+#include "tensorcask/tensor/base/printable_text.h"
 #include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask {

@@ -31,11 +31,11 @@ absl::Status AsDataLoss(const absl::Status& status, absl::string_view file) {
   return Rewritten(status, code, absl::StrCat(file, ": ", status.message()));
 }
 
-absl::Status MarkProcessError(absl::Status status) {
+absl::Status MarkResourceFailure(absl::Status status) {
   status.SetPayload(kMark, absl::Cord("process"));
   return status;
 }
 
-bool IsProcessError(const absl::Status& status) { return status.GetPayload(kMark).has_value(); }
+bool IsResourceFailure(const absl::Status& status) { return status.GetPayload(kMark).has_value(); }
 
 }  // namespace tensorcask

@@ -10,9 +10,9 @@
 // does not tell, because ResourceExhausted is also the code of a limit. Such an error carries a mark, which all
 // functions here keep; a search for damage stops at it and reports no damage:
 //
-//   if (memory == nullptr) return MarkProcessError(absl::ResourceExhaustedError("no memory for 12 bytes"));
+//   if (memory == nullptr) return MarkResourceFailure(absl::ResourceExhaustedError("no memory for 12 bytes"));
 //   ...
-//   if (IsProcessError(status)) return status;
+//   if (IsResourceFailure(status)) return status;
 
 #ifndef TENSORCASK_TENSOR_BASE_STATUS_UTIL_H_
 #define TENSORCASK_TENSOR_BASE_STATUS_UTIL_H_
@@ -33,9 +33,9 @@ absl::Status AppendToMessage(const absl::Status& status, absl::string_view text)
 absl::Status AsDataLoss(const absl::Status& status, absl::string_view file);
 
 // The same error, marked as one of this process. Requires: !status.ok().
-absl::Status MarkProcessError(absl::Status status);
+absl::Status MarkResourceFailure(absl::Status status);
 
-bool IsProcessError(const absl::Status& status);
+bool IsResourceFailure(const absl::Status& status);
 
 }  // namespace tensorcask
 

@@ -33,7 +33,7 @@ namespace tensorcask {
 namespace internal {
 
 inline absl::Status NoBufferMemory(size_t size_bytes, absl::string_view allocator_name) {
-  return MarkProcessError(absl::ResourceExhaustedError(
+  return MarkResourceFailure(absl::ResourceExhaustedError(
       absl::StrCat("no memory for ", size_bytes, " bytes from allocator \"", allocator_name, "\"")));
 }
 

@@ -25,7 +25,7 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/interop/dlpack_abi.h"
 #include "tensorcask/tensor/shape.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/view.h"
 

@@ -37,7 +37,7 @@ absl::Status CachingAllocator::OutOfMemory(const Request& request) const {
   if (reserved - active >= static_cast<int64_t>(request.bytes) &&
       options_.max_split_size == CachingOptions::kNoSplitLimit)
     absl::StrAppend(&text, "; max_split_size_mb may avoid this fragmentation");
-  return MarkProcessError(absl::ResourceExhaustedError(text));
+  return MarkResourceFailure(absl::ResourceExhaustedError(text));
 }
 
 Allocator::BlockInfo CachingAllocator::Describe(const void* block) const {

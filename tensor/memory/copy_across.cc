@@ -13,7 +13,7 @@
 #include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/memory/device_backend.h"
 #include "tensorcask/tensor/strided/copy.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/view.h"
 

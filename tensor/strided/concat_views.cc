@@ -9,7 +9,7 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
-#include "tensorcask/tensor/internal/concat_parts.h"
+#include "tensorcask/tensor/concat_parts.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"

@@ -13,8 +13,8 @@
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/device_memory.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 
 namespace tensorcask {

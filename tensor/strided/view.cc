@@ -19,7 +19,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/internal/object_elements.h"
+#include "tensorcask/tensor/object_elements.h"
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"

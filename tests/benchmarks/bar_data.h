@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
@@ -74,7 +74,7 @@ inline void SaveInShards(const std::string& prefix, const std::vector<Tensor>& t
   options.num_threads = threads;
   CheckpointWriter writer = Require(CheckpointWriter::Create(prefix, options));
   for (size_t i = 0; i < tensors.size(); ++i) {
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = static_cast<int>(i) % threads;
     Require(writer.Add(NameOf(i), tensors[i], add));
   }

@@ -72,8 +72,8 @@ ROOMS = {  # a program that uses the room, the packages of its libraries, and wh
     "tensor": ('#include "tensorcask/tensor/tensor.h"\n#include <cstdio>\n'
                'int main() { std::puts(tensorcask::Tensor::Scalar<float>(1).ToString().c_str()); }\n',
                ["tensor"], [], []),
-    "safetensors": ('#include "tensorcask/serialize/safetensors/reader.h"\n'
-                    '#include "tensorcask/serialize/safetensors/writer.h"\n'
+    "safetensors": ('#include "tensorcask/serialize/safetensors/safetensors_reader.h"\n'
+                    '#include "tensorcask/serialize/safetensors/safetensors_writer.h"\n'
                     'int main(int, char** names) {\n'
                     '  return tensorcask::SafetensorsReader::Open(names[0]).ok() ||\n'
                     '         tensorcask::SafetensorsWriter::Create(names[0]).ok();\n}\n',

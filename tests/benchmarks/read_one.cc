@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "absl/status/statusor.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace cask = tensorcask;

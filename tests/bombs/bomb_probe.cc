@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::testing {
@@ -52,10 +52,10 @@ absl::StatusOr<std::string> Entries(const CheckpointReader& reader) {
 
 absl::StatusOr<std::string> Verify(const CheckpointReader& reader) {
   absl::Status first;
-  CASK_ASSIGN_OR_RETURN(const CheckpointCensus census,
+  CASK_ASSIGN_OR_RETURN(const CheckpointCensus counts,
                         reader.VerifyAll([&](const CheckpointDamage& damage) { first.Update(damage.status); }));
   CASK_RETURN_IF_ERROR(first);
-  return absl::StrCat(census.whole, " tensors");
+  return absl::StrCat(counts.whole, " tensors");
 }
 
 absl::StatusOr<std::string> Lookup(const CheckpointReader& reader) {

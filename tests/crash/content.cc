@@ -8,8 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
@@ -105,7 +105,7 @@ std::vector<Named> TensorsOf(Content content, int64_t version, Part part) {
   return chosen;
 }
 
-absl::Status AddInSlices(const Named& named, AddOptions options, int num_shards, CheckpointWriter* writer) {
+absl::Status AddInSlices(const Named& named, CheckpointAddOptions options, int num_shards, CheckpointWriter* writer) {
   for (const char* rows : {"0,1:-", "1,2:-", "3,3:-"}) {
     CASK_ASSIGN_OR_RETURN(const TensorSlice slice, TensorSlice::Parse(rows));
     CASK_ASSIGN_OR_RETURN(const TensorView piece, TensorView(named.tensor).Slice(slice));
@@ -116,7 +116,7 @@ absl::Status AddInSlices(const Named& named, AddOptions options, int num_shards,
 }
 
 // The elements of the tensor, but column by column in memory.
-absl::Status AddGuarded(const Named& named, AddOptions options, int64_t version, CheckpointWriter* writer) {
+absl::Status AddGuarded(const Named& named, CheckpointAddOptions options, int64_t version, CheckpointWriter* writer) {
   CASK_ASSIGN_OR_RETURN(const TensorView columns, TensorView(named.tensor).Transpose(0, 1));
   CASK_ASSIGN_OR_RETURN(const Tensor by_column, columns.ToTensor());
   CASK_ASSIGN_OR_RETURN(const TensorView view, TensorView(by_column).Transpose(0, 1));
@@ -136,16 +136,16 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 absl::Status Compare(const CheckpointReader& reader, Content content, int64_t version, Part part) {
   const std::string& prefix = reader.prefix();
   std::vector<std::string> damages;
-  CASK_ASSIGN_OR_RETURN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  CASK_ASSIGN_OR_RETURN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damages.push_back(damage.status.ToString());
   }));
   if (!damages.empty()) return absl::DataLossError(damages[0]);
 
   const std::vector<Named> wanted = TensorsOf(content, version, part);
   CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, reader.entries());
-  if (entries.size() != wanted.size() || census.whole != static_cast<int64_t>(wanted.size())) {
+  if (entries.size() != wanted.size() || counts.whole != static_cast<int64_t>(wanted.size())) {
     return absl::DataLossError(
-        absl::StrCat(prefix, ": has ", entries.size(), " tensors, ", census.whole, " whole, of ", wanted.size()));
+        absl::StrCat(prefix, ": has ", entries.size(), " tensors, ", counts.whole, " whole, of ", wanted.size()));
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (entries[i].name != wanted[i].name) {
@@ -186,7 +186,7 @@ absl::string_view ContentName(Content content) {
 absl::Status AddContent(Content content, int64_t version, int num_shards, CheckpointWriter* writer, Part part) {
   int count = 0;
   for (const Named& named : TensorsOf(content, version, part)) {
-    AddOptions options;
+    CheckpointAddOptions options;
     options.shard = count++ % num_shards;
     switch (named.form) {
       case Form::kPlain:

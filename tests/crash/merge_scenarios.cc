@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::testing {
@@ -89,7 +89,7 @@ class MergeScenario final : public Scenario {
   }
 
   absl::Status Merge(FileSystem* files, bool overwrite) const {
-    MergeOptions options;
+    CheckpointMergeOptions options;
     options.file_system = files;
     options.overwrite = overwrite;
     options.remove_sources = merge_.remove_sources;

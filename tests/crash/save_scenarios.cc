@@ -9,8 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::testing {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/tests/crash/content.h"
 #include "tensorcask/tests/crash/scenario.h"
 

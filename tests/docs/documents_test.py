@@ -15,7 +15,7 @@ import unittest
 sys.dont_write_bytecode = True  # the modules below lie in the source tree
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..")]
-sys.path.append(os.path.join(HERE, "..", "..", "tools"))
+sys.path.append(os.path.join(HERE, "..", "..", "scripts"))
 import api_test  # noqa: E402
 import build_files  # noqa: E402
 import case_report  # noqa: E402

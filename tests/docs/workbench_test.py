@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/dev installs the Debian packages that its commands need, and tools/fuzz.py names files that exist.
+"""tools/dev installs the Debian packages that its commands need, and scripts/fuzz.py names files that exist.
 
 Runs each command of tools/dev with programs in the place of Bazel and apt-get that note what they are asked for. The
 packages that a command installs must cover the repositories that its targets depend on.
@@ -16,7 +16,7 @@ import unittest
 sys.dont_write_bytecode = True  # the modules below lie in the source tree
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..")]
-sys.path.append(os.path.join(HERE, "..", "..", "tools"))
+sys.path.append(os.path.join(HERE, "..", "..", "scripts"))
 import api_test  # noqa: E402
 import build_files  # noqa: E402
 import case_report  # noqa: E402
@@ -153,7 +153,7 @@ class Workbench(unittest.TestCase):
         installed = set(self.notes_of("lint")["apt-get"])
         self.assertTrue({"clang", "clang-tidy", "g++"} <= installed)
         targets = Targets()
-        # tools/lint.py skips the sources that need LibTorch and oneDNN.
+        # scripts/lint.py skips the sources that need LibTorch and oneDNN.
         checked = [label for label in targets.manual if "strided_peers" not in label]
         self.assertEqual(targets.packages_for(checked) - installed, set())
 

@@ -16,12 +16,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/stored_variants.h"
 #include "tensorcask/serialize/checkpoint/format/string_codec.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/serialize/checkpoint/table/block_search.h"
 #include "tensorcask/serialize/checkpoint/table/table_format.h"
@@ -203,7 +203,7 @@ void Check(FuzzInput input) {
     options.verify = flags & 2 ? Verify::kNever : Verify::kOnRead;
     options.limits.max_message_bytes = 1 << 20;
     options.limits.max_file_decoded_bytes = 4 << 20;
-    options.limits.max_unbacked_bytes = 1 << 20;
+    options.limits.max_memory_beyond_input = 1 << 20;
 
     std::map<std::string, Tensor> saved;
     const absl::StatusOr<SalvageReport> report =
@@ -218,7 +218,7 @@ void Check(FuzzInput input) {
     const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open("/c", options);
     if (!reader.ok()) return;
     const absl::StatusOr<std::vector<CheckpointEntry>> entries = reader->entries();
-    const absl::StatusOr<std::vector<NamedTensor>> all = reader->ReadAll();
+    const absl::StatusOr<std::vector<CheckpointNamedTensor>> all = reader->ReadAll();
     FUZZ_CHECK(entries.ok() || !all.ok(), "read all of what cannot be listed");
     bool all_read = true;
     if (entries.ok()) {
@@ -244,15 +244,15 @@ void Check(FuzzInput input) {
       FUZZ_CHECK(all.ok() || !all_read || absl::IsResourceExhausted(all.status()), all.status().ToString());
     }
     if (all.ok()) {
-      for (const NamedTensor& named : *all) {
+      for (const CheckpointNamedTensor& named : *all) {
         const absl::StatusOr<Tensor> tensor = reader->Read(named.name);
         FUZZ_CHECK(tensor.ok() && Same(*tensor, named.tensor), named.name);
       }
     }
     int damages = 0;
-    const absl::StatusOr<CheckpointCensus> census =
+    const absl::StatusOr<CheckpointCensus> counts =
         reader->VerifyAll([&](const CheckpointDamage& damage) { damages += damage.status.ok() ? 0 : 1; });
-    if (census.ok() && damages == 0) FUZZ_CHECK(entries.ok(), entries.status().ToString());
+    if (counts.ok() && damages == 0) FUZZ_CHECK(entries.ok(), entries.status().ToString());
   }
   FUZZ_CHECK(files.open_handles() == 0, "files were left open");
 }

@@ -103,7 +103,7 @@ const ChannelOptions& Options() {
   static const auto* const options = [] {
     auto* made = new ChannelOptions();
     made->decode.limits.max_message_bytes = 1 << 20;
-    made->decode.limits.max_unbacked_bytes = 1 << 20;
+    made->decode.limits.max_memory_beyond_input = 1 << 20;
     made->checksum = true;
     return made;
   }();

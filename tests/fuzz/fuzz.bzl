@@ -5,7 +5,7 @@ load("//bazel:cask.bzl", "cask_cc_test")
 def cask_fuzz_target(name, deps):
     """Makes the test `<name>_test` from `<name>_fuzz.cc`, which replays the seeds in corpus/<name> and changes to them.
 
-    Under clang's fuzzer the same file is built by tools/fuzz.py.
+    Under clang's fuzzer the same file is built by scripts/fuzz.py.
     """
     corpus = native.glob(["corpus/{}/*".format(name)])
     cask_cc_test(

@@ -23,8 +23,8 @@ namespace {
 void Check(absl::string_view bytes) {
   NpyReaderOptions options;
   options.limits.max_file_decoded_bytes = 4 << 20;
-  options.limits.max_unbacked_bytes = 1 << 20;
-  options.opaque_dtype = DType::kFloat8E4m3fn;
+  options.limits.max_memory_beyond_input = 1 << 20;
+  options.dtype_of_opaque_elements = DType::kFloat8E4m3fn;
   const absl::StatusOr<NpyReader> reader = NpyReader::Open(MakeMemorySource("a.npy", bytes), options);
   if (!reader.ok()) return;
   for (const NpyEntry& entry : reader->entries()) {

@@ -29,15 +29,15 @@ void Check(absl::string_view bytes, bool recover) {
   NpyReaderOptions options;
   options.recover_members = recover;
   options.limits.max_file_decoded_bytes = 4 << 20;
-  options.limits.max_unbacked_bytes = 1 << 20;
+  options.limits.max_memory_beyond_input = 1 << 20;
   const absl::StatusOr<NpzReader> reader = NpzReader::Open(MakeMemorySource("a.npz", bytes), options);
   if (!reader.ok()) return;
   int damages = 0;
-  const absl::Status census = reader->VerifyAll([&](const NpyDamage& damage) {
+  const absl::Status counts = reader->VerifyAll([&](const NpyDamage& damage) {
     FUZZ_CHECK(!damage.status.ok(), "damage was reported with an OK status");
     ++damages;
   });
-  FUZZ_CHECK(census.ok(), census.ToString());
+  FUZZ_CHECK(counts.ok(), counts.ToString());
   for (const NpyEntry& entry : reader->entries()) {
     if (!entry.readable.ok()) continue;
     const absl::StatusOr<Tensor> tensor = reader->Read(entry.name);

@@ -26,7 +26,7 @@ constexpr int64_t kMaxBytes = 1 << 20;
 
 PayloadReadOptions Options() {
   PayloadReadOptions options;
-  options.limits.max_unbacked_bytes = kMaxBytes;
+  options.limits.max_memory_beyond_input = kMaxBytes;
   options.limits.max_expansion = 10;
   return options;
 }

@@ -66,7 +66,7 @@ void ReadTensors(absl::string_view stream) {
   RecordReader reader(MakeMemorySource("stream", stream), options);
   DecodeOptions decode;
   decode.limits.max_message_bytes = 1 << 20;
-  decode.limits.max_unbacked_bytes = 1 << 20;
+  decode.limits.max_memory_beyond_input = 1 << 20;
   while (true) {
     const uint64_t offset = reader.offset();
     const absl::StatusOr<std::optional<Tensor>> tensor = ReadTensorRecord(&reader, decode);

@@ -50,7 +50,7 @@ void CheckComesBack(const Tensor& tensor, const EncodeOptions& options) {
 void Check(absl::string_view message, bool lenient) {
   DecodeOptions options;
   options.lenient = lenient;
-  options.limits.max_unbacked_bytes = 1 << 20;
+  options.limits.max_memory_beyond_input = 1 << 20;
   options.limits.max_message_bytes = 4 << 20;
   options.limits.max_depth = 20;
   const absl::StatusOr<Tensor> tensor = DecodeSerializedTensor(message, options);

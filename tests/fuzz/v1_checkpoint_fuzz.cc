@@ -37,18 +37,18 @@ void Check(absl::string_view bytes) {
   CheckpointReaderOptions options;
   options.limits.max_message_bytes = 1 << 20;
   options.limits.max_file_decoded_bytes = 4 << 20;
-  options.limits.max_unbacked_bytes = 1 << 20;
+  options.limits.max_memory_beyond_input = 1 << 20;
   const absl::StatusOr<std::unique_ptr<ReaderImpl>> opened = OpenV1Checkpoint(MakeMemorySource("v1", bytes), options);
   if (!opened.ok()) return;
   const ReaderImpl& reader = **opened;
   const absl::StatusOr<std::vector<CheckpointEntry>> entries = reader.entries();
   int damages = 0;
-  const absl::StatusOr<CheckpointCensus> census =
+  const absl::StatusOr<CheckpointCensus> counts =
       reader.VerifyAll(/*verify_bundle=*/nullptr, [&](const CheckpointDamage& damage) {
         FUZZ_CHECK(!damage.status.ok(), "damage was reported with an OK status");
         ++damages;
       });
-  FUZZ_CHECK(census.ok(), census.status().ToString());
+  FUZZ_CHECK(counts.ok(), counts.status().ToString());
   if (damages == 0) FUZZ_CHECK(entries.ok(), entries.status().ToString());
   if (!entries.ok()) return;
   int64_t read = 0;
@@ -68,7 +68,7 @@ void Check(absl::string_view bytes) {
       FUZZ_CHECK(part.ok() && wanted.ok() && Same(*wanted->ToTensor(), *part), part.status().ToString());
     }
   }
-  FUZZ_CHECK(census->whole <= read || damages == 0, "whole, and cannot be read");
+  FUZZ_CHECK(counts->whole <= read || damages == 0, "whole, and cannot be read");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void Check(absl::string_view bytes) {
   uint64_t end = 0;
   for (const ZipMember& member : walk->members) {
     FUZZ_CHECK(member.header_offset >= end, "overlaps the member before it");
-    FUZZ_CHECK(member.status.ok() || !IsProcessError(member.status), member.status.ToString());
+    FUZZ_CHECK(member.status.ok() || !IsResourceFailure(member.status), member.status.ToString());
     if (!member.status.ok()) continue;
     FUZZ_CHECK(member.data_offset >= member.header_offset + 30 + member.name.size(), "data in the header");
     FUZZ_CHECK(member.data_offset <= bytes.size() && member.stored_bytes <= bytes.size() - member.data_offset,

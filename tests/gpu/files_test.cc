@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/serialize/safetensors/reader.h"
-#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
@@ -65,7 +65,7 @@ class FilesTest : public GpuTest {
   }
   // The bytes of the data file of a checkpoint with this tensor alone.
   std::string Saved(const std::string& prefix, const TensorView& tensor, const CheckpointWriterOptions& options,
-                    const AddOptions& add = {}) {
+                    const CheckpointAddOptions& add = {}) {
     CheckpointWriter writer = CheckpointWriter::Create(prefix, options).value();
     EXPECT_OK(writer.Add("w", tensor, add));
     EXPECT_OK(writer.Finish());
@@ -80,7 +80,7 @@ CASK_ON_EACH_DEVICE(FilesTest);
 
 TEST_P(FilesTest, TheDataFileIsThatOfTheHost) {
   int number = 0;
-  const auto same = [&](const TensorView& host, const AddOptions& add = {}) {
+  const auto same = [&](const TensorView& host, const CheckpointAddOptions& add = {}) {
     SCOPED_TRACE(host.ToString());
     ++number;
     const auto elements = static_cast<int64_t>(host.buffer()->size_bytes() / host.element_size());
@@ -94,9 +94,9 @@ TEST_P(FilesTest, TheDataFileIsThatOfTheHost) {
     EXPECT_TRUE(Saved("threads" + std::to_string(number), there, threads, add) == expected);
   };
   const Tensor matrix = Counting(TensorShape({300, 40}));
-  AddOptions encoded;
+  CheckpointAddOptions encoded;
   encoded.level = PayloadLevel::kDefault;
-  AddOptions preserve;
+  CheckpointAddOptions preserve;
   preserve.layout = StoredLayout::kPreserve;
   same(matrix);
   same(matrix, encoded);
@@ -135,10 +135,10 @@ TEST_P(FilesTest, LoadsToTheDevice) {
   CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
   for (const auto& [name, tensor] : tensors) ASSERT_OK(writer.Add(name, Upload(tensor)));
   ASSERT_OK(writer.Add("text", Tensor::FromValues<std::string>({"a", "b"})));
-  AddOptions encoded;
+  CheckpointAddOptions encoded;
   encoded.level = PayloadLevel::kDefault;
   ASSERT_OK(writer.Add("encoded", Upload(tensors[1].second), encoded));
-  AddOptions preserve;
+  CheckpointAddOptions preserve;
   preserve.layout = StoredLayout::kPreserve;
   ASSERT_OK(writer.Add("guarded", TensorView(tensors[0].second).Transpose(0, 1).value(), preserve));
   ASSERT_OK(writer.AddSlice("sliced", TensorShape({4, 3}), *TensorSlice::Parse("0,2:-"), Upload(tensors[0].second)));
@@ -148,9 +148,9 @@ TEST_P(FilesTest, LoadsToTheDevice) {
   const CheckpointReader host = Open();
   for (const auto& [name, tensor] : tensors) EXPECT_TRUE(Equal(host.Read(name).value(), tensor)) << name;
   const CheckpointReader reader = Open(cache());
-  ASSERT_OK_AND_ASSIGN(const std::vector<NamedTensor> all, reader.ReadAll(2));
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointNamedTensor> all, reader.ReadAll(2));
   ASSERT_EQ(all.size(), 9U);
-  for (const NamedTensor& one : all) {
+  for (const CheckpointNamedTensor& one : all) {
     SCOPED_TRACE(one.name);
     const Tensor expected = host.Read(one.name).value();
     const bool stays = one.name == "text" || one.name == "empty";
@@ -181,7 +181,7 @@ TEST_P(FilesTest, EachTensorGoesToItsRecordedDevice) {
   const Tensor host = Counting(TensorShape({3}));
   ASSERT_OK(writer.Add("there", Upload(host)));
   ASSERT_OK(writer.Add("host", host));
-  AddOptions other;
+  CheckpointAddOptions other;
   other.metadata.device = {DeviceType::kCuda, 7};
   ASSERT_OK(writer.Add("other", host, other));
   ASSERT_OK(writer.Finish());

@@ -24,12 +24,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/safetensors/entry.h"
-#include "tensorcask/serialize/safetensors/reader.h"
-#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -154,7 +154,7 @@ CheckpointWriterOptions Writing(const Files& files) {
 absl::StatusOr<CheckpointWriter> AddAll(const Files& files, const CheckpointWriterOptions& options) {
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(files.folder.Path("m"), options));
   for (size_t i = 0; i < files.tensors.size(); ++i) {
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = static_cast<int>(i % files.num_threads);
     add.unchanging = !options.background;
     CASK_RETURN_IF_ERROR(writer.Add(NameOf(i), files.tensors[i], add));
@@ -183,7 +183,8 @@ absl::Status LoadCheckpoint(const Files& files) {
   options.allocator = files.bench.cache;
   options.limits.max_file_decoded_bytes = 4 * files.total_bytes();
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(files.folder.Path("m"), options));
-  CASK_ASSIGN_OR_RETURN(const std::vector<NamedTensor> loaded, reader.ReadAll(static_cast<int>(files.num_threads)));
+  CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointNamedTensor> loaded,
+                        reader.ReadAll(static_cast<int>(files.num_threads)));
   if (loaded.size() != files.tensors.size()) return absl::InternalError("tensors are missing");
   return files.bench.device->Synchronize(kDefaultStream);
 }

@@ -213,7 +213,7 @@ class Results(unittest.TestCase):
         self.assertEqual(part_results.read_log_of_tests(log).counts, {"passed": 1, "failed": 0, "skipped": 0})
 
     def test_each_program_of_the_parts_is_in_the_bundle(self):
-        script = os.path.join(gpu_parts.ROOT, "tools", "gpu_bundle.sh")
+        script = os.path.join(gpu_parts.ROOT, "scripts", "gpu_bundle.sh")
         with open(script, encoding="utf-8") as file:
             text = file.read()
         for path in [gpu_parts.GPU_TEST, gpu_parts.CUDA_BACKEND_TEST, *gpu_parts.OTHER_TESTS]:

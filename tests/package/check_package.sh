@@ -23,7 +23,7 @@ check_files() {
   for file in usr/bin/tensorcask usr/share/man/man1/tensorcask.1 usr/share/bash-completion/completions/tensorcask \
     usr/share/zsh/site-functions/_tensorcask usr/share/fish/vendor_completions.d/tensorcask.fish \
     usr/share/doc/tensorcask/LICENSE usr/share/doc/tensorcask/NOTICE usr/include/tensorcask/tensor/tensor.h \
-    usr/include/tensorcask/serialize/checkpoint/reader.h usr/include/tensorcask/proto/tensor.pb.h \
+    usr/include/tensorcask/serialize/checkpoint/checkpoint_reader.h usr/include/tensorcask/proto/tensor.pb.h \
     "$libraries"/{libtensorcask.so,libtensorcask.so."$version",pkgconfig/tensorcask.pc} \
     "$libraries"/cmake/Tensorcask/{TensorcaskConfig,TensorcaskConfigVersion,TensorcaskTargets,dependencies}.cmake; do
     [[ -e "$work/root/$file" ]] || fail "$file is missing"
@@ -35,7 +35,7 @@ check_files() {
   [[ -z "$file" ]] || fail "names the source folder: $file"
   if readelf -d "$work/root/usr/bin/tensorcask" | grep -qE 'RPATH|RUNPATH'; then fail "the program has an RPATH"; fi
   pass "no paths of the build"
-  tools/exported_symbols.py "$work/root/$libraries/libtensorcask.so" >&2 || fail "exported symbols"
+  scripts/exported_symbols.py "$work/root/$libraries/libtensorcask.so" >&2 || fail "exported symbols"
   pass "exported symbols"
 }
 

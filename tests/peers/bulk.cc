@@ -34,9 +34,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/base/endian.h"
@@ -138,7 +138,7 @@ void PrintItem(absl::string_view name, const Tensor& tensor, absl::string_view s
 
 // ---- Commands -------------------------------------------------------------------------------------------------------
 
-absl::Status ParseOption(absl::string_view option, CheckpointWriterOptions* options, AddOptions* add) {
+absl::Status ParseOption(absl::string_view option, CheckpointWriterOptions* options, CheckpointAddOptions* add) {
   if (option == "--overwrite") {
     options->overwrite = true;
   } else if (option == "--preserve") {
@@ -155,7 +155,7 @@ absl::Status ParseOption(absl::string_view option, CheckpointWriterOptions* opti
   return absl::OkStatus();
 }
 
-absl::Status AddItem(const Item& item, AddOptions add, CheckpointWriter* writer) {
+absl::Status AddItem(const Item& item, CheckpointAddOptions add, CheckpointWriter* writer) {
   add.shard = item.shard;
   if (item.slice.has_value()) return writer->AddSlice(item.name, item.full_shape, *item.slice, item.tensor, add);
   TensorView view(item.tensor);
@@ -167,7 +167,7 @@ absl::Status AddItem(const Item& item, AddOptions add, CheckpointWriter* writer)
 
 absl::Status Write(const std::vector<std::string>& arguments) {
   CheckpointWriterOptions options;
-  AddOptions add;
+  CheckpointAddOptions add;
   for (size_t i = 1; i < arguments.size(); ++i) CASK_RETURN_IF_ERROR(ParseOption(arguments[i], &options, &add));
   options.sync = false;
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(arguments[0], options));
@@ -182,8 +182,8 @@ absl::Status Read(const std::vector<std::string>& arguments) {
   const std::string mode = arguments.size() > 1 ? arguments[1] : "read";
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(arguments[0]));
   if (mode == "all") {
-    CASK_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors, reader.ReadAll(/*num_threads=*/2));
-    for (const NamedTensor& named : tensors) PrintItem(named.name, named.tensor, "*");
+    CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointNamedTensor> tensors, reader.ReadAll(/*num_threads=*/2));
+    for (const CheckpointNamedTensor& named : tensors) PrintItem(named.name, named.tensor, "*");
     return absl::OkStatus();
   }
   CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, reader.entries());
@@ -219,7 +219,7 @@ absl::Status Run(const std::string& command, const std::vector<std::string>& arg
   if (command == "read") return Read(arguments);
   if (command == "slices") return ReadSlices(arguments);
   if (command == "merge") {
-    MergeOptions options;
+    CheckpointMergeOptions options;
     options.sync = false;
     return MergeCheckpoints(absl::MakeConstSpan(arguments).subspan(1), arguments[0], options);
   }

@@ -1,9 +1,9 @@
-// ForwardingFileSystem (serialize/io/internal/forwarding_file_system.h) by the name that tests use.
+// ForwardingFileSystem (serialize/io/forwarding_file_system.h) by the name that tests use.
 
 #ifndef TENSORCASK_TESTS_SUPPORT_FORWARDING_FILE_SYSTEM_H_
 #define TENSORCASK_TESTS_SUPPORT_FORWARDING_FILE_SYSTEM_H_
 
-#include "tensorcask/serialize/io/internal/forwarding_file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 
 namespace tensorcask::testing {
 using tensorcask::ForwardingFileSystem;

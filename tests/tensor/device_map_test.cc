@@ -29,7 +29,7 @@ TEST(DeviceMap, AllToTakesAnyText) {
 }
 
 TEST(DeviceMap, OnlyTakesTheHostAndWhatWasAdded) {
-  DeviceMap map = DeviceMap::Only();
+  DeviceMap map = DeviceMap::RefuseOthers();
   EXPECT_EQ(*map.Apply("cpu"), Device());
   EXPECT_EQ(*map.Apply(""), Device());
   EXPECT_THAT(map.Apply("cuda:1"), StatusIs(Code::kInvalidArgument, HasSubstr("\"cuda:1\" is not in the device map")));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cmake/targets.cmake is what tools/cmake_targets.py makes of the BUILD files now.
+"""cmake/targets.cmake is what scripts/cmake_targets.py makes of the BUILD files now.
 
 Reads the source tree, as tests/layering_test.py does. By hand:
 
@@ -14,7 +14,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # the modules below lie in the source tree
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("docs", "support", os.path.join("..", "tools"))]
+sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("docs", "support", os.path.join("..", "scripts"))]
 import build_files  # noqa: E402
 import case_report  # noqa: E402
 import cmake_targets  # noqa: E402
@@ -30,11 +30,11 @@ class TheTree(unittest.TestCase):
         self.assertEqual(
             source_tree.read(ROOT, cmake_targets.OUTPUT),
             cmake_targets.generate(ROOT),
-            "run tools/cmake_targets.py",
+            "run scripts/cmake_targets.py",
         )
 
     def test_ctest_has_each_test_of_bazel(self):
-        # Every rule that makes a test, also one that tools/cmake_targets.py does not know.
+        # Every rule that makes a test, also one that scripts/cmake_targets.py does not know.
         wanted = set()
         for file in build_files.build_files(ROOT):
             for rule, arguments in file.rules:

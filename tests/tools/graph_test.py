@@ -143,7 +143,7 @@ class Graphs(Scratch):
         deep = self.path("/".join(["d" * 200] * 15))  # each error has the path
         os.makedirs(deep)
         path = self.bytes_at(deep + "/long.pb", graph)
-        self.assert_one_line(run("ls", path), 1, "max_unbacked_bytes")
+        self.assert_one_line(run("ls", path), 1, "max_memory_beyond_input")
 
     def test_every_cut_and_every_changed_byte_ends_cleanly(self):
         for size in range(len(GRAPH)):

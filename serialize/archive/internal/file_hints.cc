@@ -7,9 +7,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/internal/content_hint.h"
-#include "tensorcask/serialize/io/internal/stale_temporaries.h"
+#include "tensorcask/serialize/io/stale_temporaries.h"
 
 namespace tensorcask::archive {
 namespace {

@@ -12,7 +12,7 @@ namespace tensorcask::archive {
 
 // "this is a data file of the checkpoint m: name the checkpoint": what the name of the file, or its first bytes, show,
 // and what to do. "" if they show nothing but text. Knows data files of checkpoints, temporary files of unfinished
-// saves, and what LookAtContent (serialize/io/internal/content_hint.h) knows.
+// saves, and what LookAtContent (serialize/io/content_hint.h) knows.
 std::string FileHint(const std::string& path, absl::string_view head, uint64_t file_bytes);
 
 // The part of it that follows from the name: a file of a known format may be unfinished, too.

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
-#include "tensorcask/serialize/checkpoint/internal/edit_graph.h"
+#include "tensorcask/serialize/checkpoint/edit_graph.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"

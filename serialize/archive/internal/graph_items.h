@@ -18,7 +18,7 @@ namespace tensorcask::archive {
 std::vector<std::string> IncludeGraph(const ArchiveReader& source, const ArchiveFormat& target,
                                       const std::vector<std::string>& include);
 
-// Gives each object graph among the items the new names of the tensors of its source (checkpoint/internal/edit_graph.h)
+// Gives each object graph among the items the new names of the tensors of its source (checkpoint/edit_graph.h)
 // as ConversionItem::content. Reads a graph only if one of these tensors has another name or is left out.
 // Errors: FailedPrecondition if the graph cannot follow; DataLoss if it is damaged.
 absl::Status UpdateGraphs(const ArchiveFormat& target, std::vector<ConversionItem>* items);

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tensorcask/serialize/archive/internal/similar_names.h"
+#include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/tensor/base/quote.h"
 
 namespace tensorcask::archive {

@@ -1,6 +1,6 @@
 #include "tensorcask/serialize/checkpoint/format/decoded_bytes.h"
 
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/checked_math.h"
 
 namespace tensorcask::checkpoint {

@@ -1,4 +1,4 @@
-// How many bytes tensors of a checkpoint take once they are decoded. DecodeQuota (serialize/io/internal/decode_quota.h)
+// How many bytes tensors of a checkpoint take once they are decoded. DecodeQuota (serialize/io/decode_quota.h)
 // holds such sizes against the limits.
 //
 //   quota.Charge(DecodedSize(DType::kFloat32, 1000, stored_bytes));   // 4000

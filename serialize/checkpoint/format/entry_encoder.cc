@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
-#include "tensorcask/serialize/wire/internal/tensor_rules.h"
+#include "tensorcask/serialize/wire/message/tensor_rules.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/varint.h"

@@ -8,7 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
-#include "tensorcask/serialize/wire/internal/extension_writer.h"
+#include "tensorcask/serialize/wire/message/extension_writer.h"
 
 namespace tensorcask::checkpoint {
 

@@ -8,9 +8,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/wire/internal/object_decoder.h"
-#include "tensorcask/serialize/wire/internal/object_encoder.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/wire/message/object_decoder.h"
+#include "tensorcask/serialize/wire/message/object_encoder.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_sink.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/variant.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/io/files.h"
-#include "tensorcask/serialize/io/internal/stale_temporaries.h"
+#include "tensorcask/serialize/io/stale_temporaries.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {

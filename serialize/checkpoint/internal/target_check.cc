@@ -6,7 +6,7 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/files.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {
@@ -19,7 +19,7 @@ absl::string_view LastName(absl::string_view path) { return path.substr(path.rfi
 absl::Status CheckTarget(const std::string& target, absl::Span<const std::string> sources, absl::string_view what,
                          bool overwrite, FileSystem* file_system) {
   CASK_RETURN_IF_ERROR(CheckNoDevice(target, file_system));
-  AtomicPublish probe({file_system, /*sync=*/false, overwrite, /*random_names=*/true});
+  Publication probe({file_system, /*sync=*/false, overwrite, /*random_names=*/true});
   CASK_ASSIGN_OR_RETURN(const FileSink* sink, probe.Add(IndexPath(target)));
   const std::string probe_path = sink->path();
   for (const std::string& source : sources) {

@@ -9,7 +9,7 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/read/piece_walk.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -70,7 +70,7 @@ uint64_t ListedBytes(const CheckpointEntry& entry) {
   return bytes;
 }
 
-// A list may take this many bytes for each byte of the index, besides max_unbacked_bytes. An entry takes about 200
+// A list may take this many bytes for each byte of the index, besides max_memory_beyond_input. An entry takes about 200
 // bytes in a list, and 20 or more in an index that is not compressed.
 constexpr uint64_t kListExpansion = 16;
 

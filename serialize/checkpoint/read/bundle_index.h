@@ -23,7 +23,7 @@
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/slice.h"
 
 namespace tensorcask::checkpoint {
@@ -52,7 +52,7 @@ class IndexQuota {
  public:
   IndexQuota(std::string path, uint64_t index_bytes, const DecodeLimits& limits);
 
-  // Counts one entry. Errors: ResourceExhausted past max_entries or max_unbacked_bytes, naming the file.
+  // Counts one entry. Errors: ResourceExhausted past max_entries or max_memory_beyond_input, naming the file.
   absl::Status Charge(absl::string_view key);
 
  private:
@@ -92,8 +92,8 @@ class BundleIndex {
   // Errors: those of the table; of fn, which ends the walk; ResourceExhausted past a limit.
   using Visitor = absl::FunctionRef<absl::Status(uint32_t number, absl::string_view key, absl::string_view value)>;
   absl::Status ForEach(DecodeQuota* memory, Visitor fn) const;
-  // A quota for the memory of one call: max_unbacked_bytes and twice the index, less the memory that the index already
-  // uses.
+  // A quota for the memory of one call: max_memory_beyond_input and twice the index, less the memory that the index
+  // already uses.
   DecodeQuota NewQuota() const { return table_->NewQuota(); }
   const TableReader& table() const { return *table_; }
 

@@ -25,9 +25,9 @@
 #include "tensorcask/serialize/checkpoint/read/sliced_tensor.h"
 #include "tensorcask/serialize/checkpoint/read/stored_ranges.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -40,7 +40,7 @@ namespace {
 // True if the error is about the files: they are damaged, or past a limit. All other errors prevented the check.
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
-         (absl::IsResourceExhausted(status) && !IsProcessError(status));
+         (absl::IsResourceExhausted(status) && !IsResourceFailure(status));
 }
 
 // The state of a sliced tensor until all of its pieces have been read.
@@ -142,7 +142,7 @@ class Verification {
   uint32_t num_entries_ = 0;
   std::optional<LastEncoded> last_encoded_;
   absl::Status unseen_;  // what prevented it from reading an entry
-  CheckpointCensus census_;
+  CheckpointCensus counts_;
 };
 
 absl::Status Verification::Take(uint32_t number, absl::string_view key, absl::string_view value, PieceWalk* pieces) {
@@ -356,7 +356,7 @@ absl::Status Verification::NoteUnusedBytes() {
     CASK_ASSIGN_OR_RETURN(const bool is_padding,
                           unused < (common & (~common + 1)) ? IsZero(path, file.end) : absl::StatusOr<bool>(false));
     if (is_padding) continue;
-    census_.notes.push_back(absl::StrCat(path, ": ", unused, unused == 1 ? " byte" : " bytes",
+    counts_.notes.push_back(absl::StrCat(path, ": ", unused, unused == 1 ? " byte" : " bytes",
                                          " behind the last tensor, from offset ", file.end, " on, belong",
                                          unused == 1 ? "s" : "", " to no tensor"));
   }
@@ -393,7 +393,7 @@ absl::Status Verification::VerifyItem(Item* item) {
     sliced_[item->owner].damaged |= !is_whole;
     sliced_[item->owner].unchecked |= listed_only;
   } else if (is_whole && !item->is_piece) {
-    ++(listed_only ? census_.not_checked : item->without_base ? census_.without_base : census_.whole);
+    ++(listed_only ? counts_.not_checked : item->without_base ? counts_.without_base : counts_.whole);
   }
   return IsDamage(status) ? absl::OkStatus() : status;
 }
@@ -452,9 +452,9 @@ absl::StatusOr<CheckpointCensus> Verification::Run() {
   CASK_RETURN_IF_ERROR(unseen_);
   CASK_RETURN_IF_ERROR(NoteUnusedBytes());
   for (const SlicedState& tensor : sliced_) {
-    if (!tensor.damaged) ++(tensor.unchecked ? census_.not_checked : census_.whole);
+    if (!tensor.damaged) ++(tensor.unchecked ? counts_.not_checked : counts_.whole);
   }
-  return census_;
+  return counts_;
 }
 
 }  // namespace

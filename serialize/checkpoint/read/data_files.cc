@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
-#include "tensorcask/serialize/io/internal/content_hint.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
+#include "tensorcask/serialize/io/content_hint.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 

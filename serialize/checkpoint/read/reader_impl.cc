@@ -4,7 +4,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 
 namespace tensorcask::checkpoint {
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/decoded_bytes.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"

@@ -14,7 +14,7 @@
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/slice_set.h"
 #include "tensorcask/tensor/strided/view.h"

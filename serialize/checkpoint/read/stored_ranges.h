@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 
 namespace tensorcask::checkpoint {

@@ -8,7 +8,7 @@
 #include "tensorcask/serialize/checkpoint/format/stored_variants.h"
 #include "tensorcask/serialize/checkpoint/format/string_codec.h"
 #include "tensorcask/serialize/checkpoint/read/encoded_tensor.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/base/checksum.h"

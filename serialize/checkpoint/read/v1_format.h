@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/slice_set.h"

@@ -18,7 +18,7 @@
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/read/v1_format.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -29,7 +29,7 @@
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/slice_set.h"
 #include "tensorcask/tensor/strided/copy.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -355,14 +355,14 @@ absl::StatusOr<CheckpointCensus> V1Reader::VerifyAll(BundleVerifier /*verify_bun
         if (!status.ok()) damaged(tensor, Annotate(status, Place(tensors_[tensor], slice)));
         return absl::OkStatus();
       });
-  if (absl::IsDataLoss(walked) || (absl::IsResourceExhausted(walked) && !IsProcessError(walked))) {
+  if (absl::IsDataLoss(walked) || (absl::IsResourceExhausted(walked) && !IsResourceFailure(walked))) {
     report({"", path_, 0, walked});
     return CheckpointCensus();
   }
   CASK_RETURN_IF_ERROR(walked);
-  CheckpointCensus census;
-  census.whole = std::count(is_whole.begin(), is_whole.end(), true);
-  return census;
+  CheckpointCensus counts;
+  counts.whole = std::count(is_whole.begin(), is_whole.end(), true);
+  return counts;
 }
 
 }  // namespace

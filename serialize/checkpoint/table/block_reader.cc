@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "snappy.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -32,9 +32,9 @@ absl::Status CheckSnappyClaim(uint64_t claimed, uint64_t stored, const DecodeLim
   if (claimed > LimitOf(limits.max_message_bytes)) {
     return PastLimit(absl::StrCat("decodes to ", claimed, " bytes"), "max_message_bytes", limits.max_message_bytes);
   }
-  if (claimed > stored && claimed - stored > LimitOf(limits.max_unbacked_bytes)) {
-    return PastLimit(absl::StrCat("decodes to ", claimed, " bytes, from ", stored), "max_unbacked_bytes",
-                     limits.max_unbacked_bytes);
+  if (claimed > stored && claimed - stored > LimitOf(limits.max_memory_beyond_input)) {
+    return PastLimit(absl::StrCat("decodes to ", claimed, " bytes, from ", stored), "max_memory_beyond_input",
+                     limits.max_memory_beyond_input);
   }
   return absl::OkStatus();
 }

@@ -23,14 +23,14 @@
 #include "tensorcask/serialize/checkpoint/table/table_format.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask::checkpoint {
 
 // Reads the stored block at `handle`, verifies its checksum and decompresses it. *content views the content, which is
-// at the start of the result. A compressed block may take max_unbacked_bytes more than it stores. `memory`, if not
+// at the start of the result. A compressed block may take max_memory_beyond_input more than it stores. `memory`, if not
 // null, is charged with the memory before it is allocated; content->size() bytes stay charged. Errors: DataLoss, naming
 // the file and the offset; ResourceExhausted past a limit, and nothing stays charged.
 absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, const BlockHandle& handle,

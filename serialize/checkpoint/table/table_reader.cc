@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/table/block_reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_format.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"

@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 
 namespace tensorcask::checkpoint {
 
@@ -64,8 +64,8 @@ class TableReader {
   // `memory` is charged with the block in memory. It and the reader outlive the cursor.
   virtual std::unique_ptr<Cursor> NewCursor(DecodeQuota* memory) const = 0;
 
-  // The quota for memory that the reader keeps, and that its users keep in proportion to the table: max_unbacked_bytes
-  // and twice the bytes of the file.
+  // The quota for memory that the reader keeps, and that its users keep in proportion to the table:
+  // max_memory_beyond_input and twice the bytes of the file.
   virtual DecodeQuota* memory() const = 0;
   // A quota with the same limit for one call, already charged with the memory that the reader keeps.
   virtual DecodeQuota NewQuota() const = 0;

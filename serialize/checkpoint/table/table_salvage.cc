@@ -74,7 +74,7 @@ class EntryFinder {
   EntryFinder(uint64_t size_bytes, const DecodeLimits& limits, absl::FunctionRef<bool(absl::string_view)> is_value)
       : is_value_(is_value),
         look_budget_(16 * size_bytes + (uint64_t{1} << 20)),
-        key_budget_(std::max<int64_t>(limits.max_unbacked_bytes, 0)),
+        key_budget_(std::max<int64_t>(limits.max_memory_beyond_input, 0)),
         max_key_bytes_(static_cast<size_t>(std::max<int64_t>(limits.max_name_bytes, 0))) {}
 
   // Treats the front of `damaged` as the begin of a block.

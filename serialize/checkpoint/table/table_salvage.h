@@ -37,7 +37,7 @@ struct LostRange {
 // Calls take(key, value) for every entry of every whole block, keys increasing; a block out of order counts as damaged.
 // Then lost(range) for each missing part, in order; not at all if the table is provably complete. `is_value` returns
 // true for bytes that look like a value of this table. It is called for damaged bytes; all calls together read bytes in
-// proportion to the file. Unverified entries take limits.max_unbacked_bytes at most. Requires: fewer than 4 GiB.
+// proportion to the file. Unverified entries take limits.max_memory_beyond_input at most. Requires: fewer than 4 GiB.
 void SalvageTable(absl::string_view bytes, const DecodeLimits& limits,
                   absl::FunctionRef<bool(absl::string_view value)> is_value,
                   absl::FunctionRef<void(absl::string_view key, absl::string_view value)> take,

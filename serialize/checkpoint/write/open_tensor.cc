@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/buffer.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 
 namespace tensorcask::checkpoint {
 

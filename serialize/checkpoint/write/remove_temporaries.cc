@@ -7,8 +7,8 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/io/files.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
-#include "tensorcask/serialize/io/internal/stale_temporaries.h"
+#include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/io/stale_temporaries.h"
 
 namespace tensorcask::checkpoint {
 

@@ -7,10 +7,10 @@
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/payload/payload_encoder.h"
 #include "tensorcask/serialize/wire/codec_options.h"
-#include "tensorcask/serialize/wire/internal/payload_field.h"
+#include "tensorcask/serialize/wire/message/payload_field.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/strided/internal/changing_memory.h"
+#include "tensorcask/tensor/strided/changing_memory.h"
 #include "tensorcask/tensor/strided/maybe_owned.h"
 
 namespace tensorcask::checkpoint {

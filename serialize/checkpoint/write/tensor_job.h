@@ -55,7 +55,7 @@ struct TensorJob {
   IndexItem* item = nullptr;    // gets all but the key
   TensorView tensor;            // or a block of it
   RefPtr<PendingRead> pending;  // of a copy from a device that is under way to tensor's memory; null: none
-  bool unchanging = false;      // AddOptions::unchanging
+  bool unchanging = false;      // CheckpointAddOptions::unchanging
   int shard = 0;
   StoredLayout layout = StoredLayout::kRowMajor;
   PayloadLevel level = PayloadLevel::kStored;      // above this: encoded, if it pays

@@ -22,22 +22,23 @@ constexpr NumpyType kNumpyTypes[] = {
     {DType::kComplex64, 'c'}, {DType::kComplex128, 'c'},
 };
 
-absl::StatusOr<DType> OpaqueDType(const NpyLeaf& leaf, DType opaque_dtype) {
-  if (leaf.item_bytes != 0 && ElementSize(opaque_dtype) == leaf.item_bytes) return opaque_dtype;
+absl::StatusOr<DType> OpaqueDType(const NpyLeaf& leaf, DType dtype_of_opaque_elements) {
+  if (leaf.item_bytes != 0 && ElementSize(dtype_of_opaque_elements) == leaf.item_bytes) return dtype_of_opaque_elements;
   if (leaf.item_bytes == 2) return DType::kBfloat16;
   const std::string found =
       absl::StrCat("has opaque elements of ", leaf.item_bytes, leaf.item_bytes == 1 ? " byte" : " bytes", " (type ",
                    Quoted(leaf.descr), "); the file does not say of which dtype, and ");
-  if (opaque_dtype == DType::kInvalid) {
-    return absl::UnimplementedError(absl::StrCat(found, "the caller must (NpyReaderOptions::opaque_dtype)"));
+  if (dtype_of_opaque_elements == DType::kInvalid) {
+    return absl::UnimplementedError(
+        absl::StrCat(found, "the caller must (NpyReaderOptions::dtype_of_opaque_elements)"));
   }
-  return absl::UnimplementedError(absl::StrCat(found, "the given one, ", DTypeName(opaque_dtype), ", has elements of ",
-                                               ElementSize(opaque_dtype), " bytes"));
+  return absl::UnimplementedError(absl::StrCat(found, "the given one, ", DTypeName(dtype_of_opaque_elements),
+                                               ", has elements of ", ElementSize(dtype_of_opaque_elements), " bytes"));
 }
 
 }  // namespace
 
-absl::StatusOr<DType> DTypeOfLeaf(const NpyLeaf& leaf, DType opaque_dtype) {
+absl::StatusOr<DType> DTypeOfLeaf(const NpyLeaf& leaf, DType dtype_of_opaque_elements) {
   switch (leaf.kind) {
     case 'S':
     case 'U':
@@ -46,7 +47,7 @@ absl::StatusOr<DType> DTypeOfLeaf(const NpyLeaf& leaf, DType opaque_dtype) {
     case 'm':
       return DType::kInt64;
     case 'V':
-      return OpaqueDType(leaf, opaque_dtype);
+      return OpaqueDType(leaf, dtype_of_opaque_elements);
     case 'n':
       return ParseDType(leaf.descr);
     case 'O':
@@ -94,9 +95,10 @@ absl::StatusOr<std::string> DescrOf(DType dtype, const NpyFormat& format, absl::
   if (bytes == 0) {
     return absl::UnimplementedError(absl::StrCat("npy files cannot have elements of dtype ", DTypeName(dtype)));
   }
-  if (dtype == DType::kBfloat16 || format.opaque_dtypes) return absl::StrCat(format.big_endian ? ">" : "<", "V", bytes);
+  if (dtype == DType::kBfloat16 || format.store_opaquely)
+    return absl::StrCat(format.big_endian ? ">" : "<", "V", bytes);
   return absl::UnimplementedError(
-      absl::StrCat("NumPy has no dtype ", DTypeName(dtype), "; NpyFormat::opaque_dtypes stores it without its name"));
+      absl::StrCat("NumPy has no dtype ", DTypeName(dtype), "; NpyFormat::store_opaquely stores it without its name"));
 }
 
 }  // namespace tensorcask::npy

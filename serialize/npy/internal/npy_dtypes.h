@@ -16,9 +16,9 @@
 
 namespace tensorcask::npy {
 
-// `opaque_dtype` is that of NpyReaderOptions.
+// `dtype_of_opaque_elements` is that of NpyReaderOptions.
 // Errors: Unimplemented, with the type code, for types that this library does not have, objects among them.
-absl::StatusOr<DType> DTypeOfLeaf(const NpyLeaf& leaf, DType opaque_dtype);
+absl::StatusOr<DType> DTypeOfLeaf(const NpyLeaf& leaf, DType dtype_of_opaque_elements);
 
 // True for the type codes of datetime64 and timedelta64: "<M8[D]", "m8". Their elements are int64.
 bool IsTimeDescr(absl::string_view descr);

@@ -14,7 +14,7 @@
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/utf8.h"
-#include "tensorcask/tensor/strided/internal/changing_memory.h"
+#include "tensorcask/tensor/strided/changing_memory.h"
 
 namespace tensorcask::npy {
 namespace {

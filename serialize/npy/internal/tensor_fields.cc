@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/piece_buffer.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/element_reader.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
@@ -109,7 +109,7 @@ absl::Status TensorFile::ReadRecords(const Array& array, ArrayData::Use use, Tak
 // The memory for fields that are read ahead, which is part of the budget of the list.
 uint64_t TensorFile::ReservedForFields() const {
   constexpr uint64_t kMost = uint64_t{16} << 20;
-  return std::min(kMost, LimitOf(options_.limits.max_unbacked_bytes) / 4);
+  return std::min(kMost, LimitOf(options_.limits.max_memory_beyond_input) / 4);
 }
 
 // The memory for those of one array. With the part that grows with the file, passes over a stored

@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
-#include "tensorcask/serialize/io/internal/piece_buffer.h"
+#include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/serialize/npy/internal/npy_dtypes.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
@@ -19,7 +19,7 @@
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/strided/internal/device_elements.h"
+#include "tensorcask/tensor/strided/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/row_major.h"
@@ -81,10 +81,10 @@ absl::StatusOr<TensorView> SliceInside(TensorView view, const NpyHeader& header,
 }  // namespace
 
 absl::Status CheckReaderOptions(const NpyReaderOptions& options) {
-  const DType opaque = options.opaque_dtype;
+  const DType opaque = options.dtype_of_opaque_elements;
   if (opaque != DType::kInvalid && (!IsFixedSize(opaque) || opaque == DType::kBool)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("NpyReaderOptions::opaque_dtype is ", DTypeName(opaque), "; opaque elements are numbers"));
+    return absl::InvalidArgumentError(absl::StrCat("NpyReaderOptions::dtype_of_opaque_elements is ", DTypeName(opaque),
+                                                   "; opaque elements are numbers"));
   }
   return absl::OkStatus();
 }
@@ -111,7 +111,7 @@ absl::StatusOr<NpyEntry> TensorFile::MakeEntry(absl::string_view key, absl::stri
   DimVector dims = array.header.shape.dims();
   dims.insert(dims.end(), leaf.dims.begin(), leaf.dims.end());
   CASK_ASSIGN_OR_RETURN(entry.shape, TensorShape::Create(dims));
-  const absl::StatusOr<DType> dtype = DTypeOfLeaf(leaf, options_.opaque_dtype);
+  const absl::StatusOr<DType> dtype = DTypeOfLeaf(leaf, options_.dtype_of_opaque_elements);
   if (dtype.ok()) {
     entry.dtype = *dtype;
     if (!CheckedMul(static_cast<uint64_t>(entry.shape.num_elements()), ObjectBytes(*dtype) + leaf.item_bytes)) {
@@ -252,7 +252,7 @@ absl::Status TensorFile::Charge(const Source& source, uint64_t num_elements) con
   const uint64_t bytes = DecodedBytes(source, num_elements);
   CASK_RETURN_IF_ERROR(DecodeQuota::ForFile(options_.limits).Charge(bytes));
   if (source.leaf->item_bytes == 0) return DecodeQuota::ForUnbacked(options_.limits).Charge(bytes);
-  if (!source.entry->deflated || bytes <= LimitOf(options_.limits.max_unbacked_bytes)) return absl::OkStatus();
+  if (!source.entry->deflated || bytes <= LimitOf(options_.limits.max_memory_beyond_input)) return absl::OkStatus();
   const uint64_t stored_bytes = std::max<uint64_t>(source.array->data->stored_bytes(), 1);
   // Zeros deflate to a little more than 1 / 1032, the least that the format allows. The default limit, 1000, and higher
   // ones accept them.
@@ -267,11 +267,11 @@ absl::Status TensorFile::Charge(const Source& source, uint64_t num_elements) con
 // A record is in memory as a whole. Of a file as it is, it has as many bytes there.
 absl::Status TensorFile::CheckRecord(const Array& array) const {
   const uint64_t bytes = array.header.is_structured ? array.header.record_bytes : 0;
-  if (array.data->stored_at().has_value() || bytes <= LimitOf(options_.limits.max_unbacked_bytes)) {
+  if (array.data->stored_at().has_value() || bytes <= LimitOf(options_.limits.max_memory_beyond_input)) {
     return absl::OkStatus();
   }
-  return PastLimit(absl::StrCat("a deflated structure of ", bytes, " bytes"), "max_unbacked_bytes",
-                   options_.limits.max_unbacked_bytes);
+  return PastLimit(absl::StrCat("a deflated structure of ", bytes, " bytes"), "max_memory_beyond_input",
+                   options_.limits.max_memory_beyond_input);
 }
 
 // Reads all elements of the box of `elements` into *dense.
@@ -539,13 +539,13 @@ absl::Status TensorFile::VerifyAll(absl::FunctionRef<void(const NpyDamage&)> rep
     for (size_t i = 0; i < statuses.size(); ++i) {
       const NpyEntry& entry = entries_[array->first_entry + i];
       const absl::Status status = About(statuses[i], entry);
-      if (IsProcessError(status)) return status;
+      if (IsResourceFailure(status)) return status;
       if (!status.ok()) report({entry.name, status});
     }
   }
   for (size_t i = 0; i < others_.size(); ++i) {
     const absl::Status status = VerifyData(*others_[i].data, others_[i].size_bytes);
-    if (IsProcessError(status)) return status;
+    if (IsResourceFailure(status)) return status;
     if (!status.ok()) {
       report({"", Annotate(status, absl::StrCat(source_->name(), ": member ", Quoted(other_members_[i]))),
               /*is_tensor=*/false});

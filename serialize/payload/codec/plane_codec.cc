@@ -153,7 +153,7 @@ void SetParameters(PlaneEffort effort, ZSTD_CCtx* context) {
 }
 
 absl::Status NoMemory(absl::string_view why) {
-  return MarkProcessError(absl::ResourceExhaustedError(absl::StrCat("no memory for zstd: ", why)));
+  return MarkResourceFailure(absl::ResourceExhaustedError(absl::StrCat("no memory for zstd: ", why)));
 }
 
 template <typename... Parts>

@@ -26,7 +26,7 @@ class Scratch {
     size_bytes_ = 0;
     memory_.reset(::operator new(bytes, std::nothrow));
     if (memory_ == nullptr) {
-      return MarkProcessError(absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes")));
+      return MarkResourceFailure(absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes")));
     }
     size_bytes_ = bytes;
     return absl::OkStatus();

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/internal/damage_mark.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/payload/codec/chunk_codec.h"
 #include "tensorcask/serialize/payload/codec/chunk_format.h"
 #include "tensorcask/serialize/payload/codec/scratch.h"

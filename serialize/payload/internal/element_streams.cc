@@ -11,8 +11,8 @@
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/strided/internal/changing_memory.h"
-#include "tensorcask/tensor/strided/internal/row_major_range.h"
+#include "tensorcask/tensor/strided/changing_memory.h"
+#include "tensorcask/tensor/strided/row_major_range.h"
 
 namespace tensorcask::payload {
 namespace {

@@ -18,7 +18,7 @@ constexpr size_t kChecksumAt = 12;
 // The limit of decoded bytes for a payload of `size` bytes.
 uint64_t Limit(const DecodeLimits& limits, uint64_t size) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
-  const auto unbacked = static_cast<uint64_t>(std::max<int64_t>(limits.max_unbacked_bytes, 0));
+  const auto unbacked = static_cast<uint64_t>(std::max<int64_t>(limits.max_memory_beyond_input, 0));
   const auto expansion = static_cast<uint64_t>(std::max<int64_t>(limits.max_expansion, 0));
   return CheckedAdd(unbacked, CheckedMul(expansion, size).value_or(kMost)).value_or(kMost);
 }
@@ -62,7 +62,7 @@ absl::StatusOr<PayloadIndex> PayloadIndex::Read(const PayloadBytes& bytes, const
   }
   if (const uint64_t limit = Limit(limits, bytes.size()); index.header_.decoded_bytes() > limit) {
     return absl::ResourceExhaustedError(absl::StrCat("a payload of ", bytes.size(), " bytes decodes to ",
-                                                     index.header_.decoded_bytes(), ", past max_unbacked_bytes + ",
+                                                     index.header_.decoded_bytes(), ", past max_memory_beyond_input + ",
                                                      "max_expansion x its size, which is ", limit));
   }
   const size_t entries_bytes = chunks * kChunkEntryBytes;

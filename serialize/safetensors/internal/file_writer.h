@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/tensor/slice.h"
@@ -87,7 +87,7 @@ class FileWriter {
   std::vector<PlannedTensor> tensors_;
   std::vector<TensorState> states_;
   std::vector<std::string> file_paths_;  // of plans_
-  AtomicPublish publish_;
+  Publication publish_;
   std::vector<FileSink*> sinks_;  // of the files
   std::string packed_;
 };

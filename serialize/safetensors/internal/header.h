@@ -32,8 +32,8 @@ inline constexpr absl::string_view kAliasesKey = "tensorcask.aliases";
 struct ParseOptions {
   DecodeLimits limits;
   bool lenient = false;
-  // What the entries of all headers of a model take together; null: a header has max_unbacked_bytes, and as much memory
-  // as its text, for itself.
+  // What the entries of all headers of a model take together; null: a header has max_memory_beyond_input, and as much
+  // memory as its text, for itself.
   ListingBudget* memory = nullptr;
 };
 

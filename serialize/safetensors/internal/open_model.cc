@@ -11,10 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tensorcask/serialize/io/content_hint.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
-#include "tensorcask/serialize/io/internal/content_hint.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/model_index.h"
@@ -106,7 +106,7 @@ class ShardOpener {
     }
     CASK_RETURN_IF_ERROR(file.status());
     absl::StatusOr<Header> header = ReadHeader(**file, options_);
-    if (absl::IsDataLoss(header.status()) && !IsProcessError(header.status())) {
+    if (absl::IsDataLoss(header.status()) && !IsResourceFailure(header.status())) {
       shard.status = ExplainContent(Annotate(header.status(), shard.path), **file, kFormat);
       return AddDamaged(std::move(shard), name);
     }

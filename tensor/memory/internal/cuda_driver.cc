@@ -75,7 +75,7 @@ absl::Status CudaDriver::Check(CudaResult result, absl::string_view what) const 
   const std::string text = absl::StrCat(what, ": ", name, " (", result, ")");
   switch (result) {
     case kCudaOutOfMemory:
-      return MarkProcessError(absl::ResourceExhaustedError(text));
+      return MarkResourceFailure(absl::ResourceExhaustedError(text));
     case kCudaInvalidValue:
     case kCudaInvalidDevice:
     case kCudaInvalidHandle:

@@ -13,7 +13,7 @@
 #include "tensorcask/tensor/base/simd.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/float_types.h"
-#include "tensorcask/tensor/internal/float_types_inl.h"
+#include "tensorcask/tensor/float_types_inl.h"
 #include "tensorcask/tensor/strided/internal/convert_values.h"
 #include "tensorcask/tensor/strided/internal/copy_kernels.h"
 

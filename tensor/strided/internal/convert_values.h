@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "tensorcask/tensor/float_types.h"
-#include "tensorcask/tensor/internal/float_types_inl.h"
+#include "tensorcask/tensor/float_types_inl.h"
 
 namespace tensorcask::internal {
 

@@ -14,13 +14,13 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
-#include "tensorcask/serialize/archive/checkpoint_format.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/edit.h"
-#include "tensorcask/serialize/archive/npy_format.h"
-#include "tensorcask/serialize/archive/safetensors_format.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
+#include "tensorcask/serialize/archive/formats/checkpoint_format.h"
+#include "tensorcask/serialize/archive/formats/npy_format.h"
+#include "tensorcask/serialize/archive/formats/safetensors_format.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -266,13 +266,13 @@ TEST(Convert, DTypesThatNumPyLacksLoseTheirNameIfAllowed) {
   ConvertOptions options;
   options.allow_loss = true;
   ASSERT_OK_AND_ASSIGN(const ConversionPlan plan, PlanConversion(sources, npz, options));
-  EXPECT_TRUE(plan.opaque_dtypes);
+  EXPECT_TRUE(plan.store_opaquely);
   ASSERT_EQ(plan.losses.size(), 1u);
   EXPECT_EQ(plan.losses[0].kind, ConvertLoss::Kind::kDTypeName);
   ArchiveWriterOptions write;
   const std::string path = folder.Path("m.npz");
   EXPECT_THAT(RunConversion(plan, options, CreateArchive(path, npz, write)->get()), StatusIs(Code::kUnimplemented));
-  write.opaque_dtypes = plan.opaque_dtypes;
+  write.store_opaquely = plan.store_opaquely;
   ASSERT_OK(RunConversion(plan, options, CreateArchive(path, npz, write)->get()).status());
 
   ArchiveReaderOptions read;
@@ -282,16 +282,16 @@ TEST(Convert, DTypesThatNumPyLacksLoseTheirNameIfAllowed) {
   EXPECT_THAT(PlanConversion(unreadable, SafetensorsArchiveFormat()).status(),
               StatusIs(Code::kInvalidArgument, HasSubstr("opaque elements of 1 byte")));
   // Its checksum is right, but nothing says what its elements are.
-  ASSERT_OK_AND_ASSIGN(const ArchiveCensus census, opaque->VerifyAll([](const ArchiveDamage&) { ADD_FAILURE(); }));
-  EXPECT_EQ(census.whole, 0);
-  EXPECT_EQ(census.not_checked, 1);
-  EXPECT_THAT(census.notes, ElementsAre(HasSubstr("\"w\": has opaque elements")));
+  ASSERT_OK_AND_ASSIGN(const TensorCounts counts, opaque->VerifyAll([](const ArchiveDamage&) { ADD_FAILURE(); }));
+  EXPECT_EQ(counts.whole, 0);
+  EXPECT_EQ(counts.not_checked, 1);
+  EXPECT_THAT(counts.notes, ElementsAre(HasSubstr("\"w\": has opaque elements")));
 
-  read.opaque_dtype = DType::kFloat8E4m3fn;
+  read.dtype_of_opaque_elements = DType::kFloat8E4m3fn;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> back, OpenArchive(path, formats.list(), read));
   EXPECT_EQ(back->entries()[0].dtype, DType::kFloat8E4m3fn);
   EXPECT_EQ(back->Read("w")->bytes(), reader->Read("w")->bytes());
-  ASSERT_OK_AND_ASSIGN(const ArchiveCensus whole, back->VerifyAll([](const ArchiveDamage&) { ADD_FAILURE(); }));
+  ASSERT_OK_AND_ASSIGN(const TensorCounts whole, back->VerifyAll([](const ArchiveDamage&) { ADD_FAILURE(); }));
   EXPECT_EQ(whole.whole, 1);
 }
 
@@ -315,10 +315,10 @@ TEST(VerifyAll, ADamagedArrayWithoutANameIsNotWhole) {
     ASSERT_OK(writer->Finish());
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(path, formats.list()));
     std::vector<std::string> damaged;
-    ASSERT_OK_AND_ASSIGN(const ArchiveCensus census,
+    ASSERT_OK_AND_ASSIGN(const TensorCounts counts,
                          reader->VerifyAll([&](const ArchiveDamage& damage) { damaged.push_back(damage.tensor); }));
-    EXPECT_EQ(census.whole, 0);
-    EXPECT_EQ(census.damaged, 1);
+    EXPECT_EQ(counts.whole, 0);
+    EXPECT_EQ(counts.damaged, 1);
     EXPECT_THAT(damaged, ElementsAre(reader->entries()[0].name));
   }
 }

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
-#include "tensorcask/serialize/archive/records_format.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
+#include "tensorcask/serialize/archive/formats/records_format.h"
 #include "tensorcask/serialize/io/byte_stream.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
@@ -59,7 +59,7 @@ absl::Status Save(const std::string& path, const ArchiveFormat& format, const st
 
 std::shared_ptr<ListingBudget> BudgetOf(int64_t bytes) {
   DecodeLimits limits;
-  limits.max_unbacked_bytes = bytes;
+  limits.max_memory_beyond_input = bytes;
   return std::make_shared<ListingBudget>(limits, /*bytes_per_index_byte=*/0);
 }
 
@@ -77,7 +77,7 @@ TEST(ListingBudget, IsChargedByEveryFormatAndSharedByReaders) {
     options.format = std::string(format->name());
     options.listing = BudgetOf(100);
     EXPECT_THAT(OpenArchive(path, formats.list(), options),
-                StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+                StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
     int64_t enough = 128;
     for (options.listing = BudgetOf(enough); !OpenArchive(path, formats.list(), options).ok(); enough *= 2) {
       ASSERT_LT(enough, 1 << 20);
@@ -86,7 +86,7 @@ TEST(ListingBudget, IsChargedByEveryFormatAndSharedByReaders) {
     options.listing = BudgetOf(enough);
     EXPECT_OK(OpenArchive(path, formats.list(), options));
     EXPECT_THAT(OpenArchive(path, formats.list(), options),
-                StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+                StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
     ++tested;
   }
   EXPECT_GE(tested, 4);

@@ -1,6 +1,6 @@
 // "unix:SOCKET" opens like a file: the tensors of a server that answers from files.
 
-#include "tensorcask/serialize/archive/served_format.h"
+#include "tensorcask/serialize/archive/formats/served_format.h"
 
 #include <atomic>
 #include <cstdint>
@@ -15,9 +15,9 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_service.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/io/decode_limits.h"
@@ -160,7 +160,7 @@ TEST_F(ServedFormat, TheListIsChargedToTheBudget) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveService> service, ArchiveService::Create(std::move(sources)));
   const Running server(socket_, service.get());
   DecodeLimits limits;
-  limits.max_unbacked_bytes = 0;
+  limits.max_memory_beyond_input = 0;
   ArchiveReaderOptions options;
   options.listing = std::make_shared<ListingBudget>(limits, /*bytes_per_index_byte=*/1);
   EXPECT_THAT(OpenArchive(address_, {&served_}, options), StatusIs(Code::kResourceExhausted, HasSubstr(address_)));

@@ -15,11 +15,11 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/archive/all_formats.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/summarize.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/payload/payload_options.h"
@@ -122,9 +122,9 @@ class Sizes : public ::testing::TestWithParam<Form> {
 };
 
 void Sizes::ExpectReads(const ArchiveReader& file, const Tensor& wanted) {
-  ASSERT_OK_AND_ASSIGN(const ArchiveCensus census,
+  ASSERT_OK_AND_ASSIGN(const TensorCounts counts,
                        file.VerifyAll([](const ArchiveDamage& damage) { ADD_FAILURE() << damage.status; }));
-  EXPECT_EQ(census.whole, 1);
+  EXPECT_EQ(counts.whole, 1);
   ASSERT_OK_AND_ASSIGN(const Tensor whole, file.Read(kName));
   EXPECT_TRUE(whole.bytes() == wanted.bytes());
   const int64_t middle = wanted.num_elements() / 2;

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
@@ -30,10 +30,10 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::FailingAllocator;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
-using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::Save;
 using ::tensorcask::testing::StatusIs;
@@ -108,7 +108,7 @@ TEST(BackgroundSave, LetsGoOfWhatItWroteWhenDone) {
 // ---- Checkpoints ----------------------------------------------------------------------------------------------------
 
 TEST(Background, SavesWhatWasAdded) {
-  std::vector<NamedTensor> tensors = SampleTensors(1);
+  std::vector<CheckpointNamedTensor> tensors = SampleTensors(1);
   tensors.push_back({"large", *Tensor::Zeros(DType::kFloat32, TensorShape({1000, 100}))});
   tensors.push_back({"words", *Tensor::Create(DType::kString, TensorShape({100}))});
   std::vector<float> outside(500, 7);
@@ -130,10 +130,10 @@ TEST(Background, SavesWhatWasAdded) {
   files.SetHook([&](int64_t, FileOperation operation, const std::string&) {
     if (operation == FileOperation::kAppend) gate.Pass();
   });
-  for (const NamedTensor& named : tensors) ASSERT_OK(writer.Add(named.name, named.tensor));
+  for (const CheckpointNamedTensor& named : tensors) ASSERT_OK(writer.Add(named.name, named.tensor));
   EXPECT_EQ(files.bytes_written(), 0u);
   const auto change_all = [&](float value) {
-    for (NamedTensor& named : tensors) {
+    for (CheckpointNamedTensor& named : tensors) {
       if (named.name == "large") named.tensor.mutable_flat<float>()[17] = value;
       if (named.name == "words") named.tensor.mutable_flat<std::string>()[17] = "changed";
       if (named.name == "step") named.tensor.mutable_flat<int64_t>()[0] = 99;

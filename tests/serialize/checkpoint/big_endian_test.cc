@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_encoder.h"
@@ -43,9 +43,9 @@ absl::StatusOr<CheckpointReader> OpenBig(BundleForge bundle, MemoryFileSystem* f
 }
 
 void ExpectWhole(const CheckpointReader& reader, int64_t whole) {
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-  EXPECT_EQ(census.whole, whole);
+  EXPECT_EQ(counts.whole, whole);
 }
 
 // What is in a payload has one order.

@@ -11,11 +11,11 @@
 
 namespace tensorcask::testing {
 
-absl::Status Save(const std::string& prefix, const std::vector<NamedTensor>& tensors,
+absl::Status Save(const std::string& prefix, const std::vector<CheckpointNamedTensor>& tensors,
                   const CheckpointWriterOptions& options) {
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, options));
-  for (const NamedTensor& named : tensors) {
-    AddOptions add;
+  for (const CheckpointNamedTensor& named : tensors) {
+    CheckpointAddOptions add;
     add.shard = named.shard;
     CASK_RETURN_IF_ERROR(writer.Add(named.name, named.tensor, add));
   }
@@ -42,8 +42,8 @@ std::string BytesOf(const MemoryFileSystem& files, const std::string& path) {
   return ::testing::AssertionFailure() << a.ToString() << " differs from " << b.ToString();
 }
 
-std::vector<NamedTensor> SampleTensors(int num_shards) {
-  std::vector<NamedTensor> tensors = {
+std::vector<CheckpointNamedTensor> SampleTensors(int num_shards) {
+  std::vector<CheckpointNamedTensor> tensors = {
       {"dense/kernel", Tensor::FromValues<float>({{1, -2.5f, 3}, {4, 5, -0.0f}})},
       {"dense/bias", Tensor::FromValues<double>({0.1, 1e300})},
       {"step", Tensor::Scalar<int64_t>(1)},

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/tensor.h"
@@ -20,14 +20,14 @@
 namespace tensorcask::testing {
 
 // A tensor to save, and where.
-struct NamedTensor {
+struct CheckpointNamedTensor {
   std::string name;
   Tensor tensor;
   int shard = 0;
 };
 
 // The first error of Create, Add and Finish.
-absl::Status Save(const std::string& prefix, const std::vector<NamedTensor>& tensors,
+absl::Status Save(const std::string& prefix, const std::vector<CheckpointNamedTensor>& tensors,
                   const CheckpointWriterOptions& options);
 
 // The bytes of a file in `files`; fails the test if the file does not exist.
@@ -37,7 +37,7 @@ std::string BytesOf(const MemoryFileSystem& files, const std::string& path);
 ::testing::AssertionResult SameTensor(const Tensor& a, const Tensor& b);
 
 // A few tensors of different kinds: many dtypes, strings, empty ones, scalars. Those of odd numbers are for shard 1.
-std::vector<NamedTensor> SampleTensors(int num_shards);
+std::vector<CheckpointNamedTensor> SampleTensors(int num_shards);
 
 // An index that holds these keys and values, whatever they are, with correct checksums.
 std::string IndexOf(const std::map<std::string, std::string>& content);

@@ -13,9 +13,9 @@
 #include "leveldb/env.h"
 #include "leveldb/options.h"
 #include "leveldb/table_builder.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
@@ -25,7 +25,7 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
-using ::tensorcask::testing::NamedTensor;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::Save;
@@ -76,7 +76,7 @@ class Damage : public ::testing::TestWithParam<DamageCase> {
     options.file_system = &files_;
     options.num_shards = GetParam().num_shards;
     options.alignment = GetParam().alignment;
-    for (const NamedTensor& named : SampleTensors(GetParam().num_shards)) {
+    for (const CheckpointNamedTensor& named : SampleTensors(GetParam().num_shards)) {
       if (named.name != "names") {
         saved_.push_back(named);
       } else {
@@ -103,7 +103,7 @@ class Damage : public ::testing::TestWithParam<DamageCase> {
       return true;
     }
     bool noticed = false;
-    for (const NamedTensor& named : saved_) {
+    for (const CheckpointNamedTensor& named : saved_) {
       for (const absl::StatusOr<Tensor>& read : {reader->Read(named.name), reader->Map(named.name)}) {
         if (read.ok()) {
           EXPECT_TRUE(SameTensor(*read, named.tensor)) << named.name;
@@ -120,19 +120,19 @@ class Damage : public ::testing::TestWithParam<DamageCase> {
       noticed = true;
     }
     int64_t reports = 0;
-    const absl::StatusOr<CheckpointCensus> census = reader->VerifyAll([&](const CheckpointDamage& damage) {
+    const absl::StatusOr<CheckpointCensus> counts = reader->VerifyAll([&](const CheckpointDamage& damage) {
       ++reports;
       EXPECT_FALSE(damage.status.ok());
     });
-    EXPECT_EQ(census.ok() && reports == 0, !noticed) << "VerifyAll and the rest disagree";
+    EXPECT_EQ(counts.ok() && reports == 0, !noticed) << "VerifyAll and the rest disagree";
     if (!noticed) {
-      EXPECT_EQ(census.value_or(CheckpointCensus()).whole, static_cast<int64_t>(saved_.size()));
+      EXPECT_EQ(counts.value_or(CheckpointCensus()).whole, static_cast<int64_t>(saved_.size()));
     }
     return noticed;
   }
 
   MemoryFileSystem files_;
-  std::vector<NamedTensor> saved_;
+  std::vector<CheckpointNamedTensor> saved_;
 };
 
 TEST_P(Damage, ByteChangesAreNoticedOrHarmless) {

@@ -5,10 +5,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -147,7 +147,7 @@ TEST_F(Deltas, OfADamagedBaseNameIt) {
 
 TEST_F(Deltas, AreMergedAsTheyStand) {
   SaveIn(&files_, "/plain", {}, [&](CheckpointWriter& writer) { return writer.Add("p", first_); });
-  MergeOptions options;
+  CheckpointMergeOptions options;
   options.file_system = &files_;
   ASSERT_OK(MergeCheckpoints({"/plain", "/m"}, "/merged", options));
   EXPECT_EQ(InIndex<BundleHeaderProto>(files_, "/merged", "").version().min_consumer(), 2);

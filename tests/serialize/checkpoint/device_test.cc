@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -71,7 +71,7 @@ class DeviceTest : public ::testing::Test {
   }
   // The bytes of the data file of a checkpoint with this tensor alone.
   std::string Saved(const std::string& prefix, const TensorView& tensor, const CheckpointWriterOptions& options,
-                    const AddOptions& add = {}) {
+                    const CheckpointAddOptions& add = {}) {
     CheckpointWriter writer = CheckpointWriter::Create(prefix, options).value();
     EXPECT_OK(writer.Add("w", tensor, add));
     EXPECT_OK(writer.Finish());
@@ -84,7 +84,7 @@ class DeviceTest : public ::testing::Test {
 TEST_F(DeviceTest, TheDataFileIsThatOfTheHost) {
   const SimulatedDevice gpu(0);
   int number = 0;
-  const auto same = [&](const TensorView& host, const AddOptions& add = {}) {
+  const auto same = [&](const TensorView& host, const CheckpointAddOptions& add = {}) {
     SCOPED_TRACE(host.ToString());
     ++number;
     const auto elements = static_cast<int64_t>(host.buffer()->size_bytes() / host.element_size());
@@ -98,9 +98,9 @@ TEST_F(DeviceTest, TheDataFileIsThatOfTheHost) {
     EXPECT_EQ(Saved("threads" + std::to_string(number), there, threads, add), expected);
   };
   const Tensor matrix = Counting(TensorShape({30, 40}));
-  AddOptions encoded;
+  CheckpointAddOptions encoded;
   encoded.level = PayloadLevel::kDefault;
-  AddOptions preserve;
+  CheckpointAddOptions preserve;
   preserve.layout = StoredLayout::kPreserve;
   same(matrix);
   same(matrix, encoded);
@@ -114,7 +114,7 @@ TEST_F(DeviceTest, TheDeviceIsRecorded) {
   const SimulatedDevice gpu(5);
   CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
   const TensorView there = gpu.Upload(Counting(TensorShape({2, 3})));
-  AddOptions named;
+  CheckpointAddOptions named;
   named.metadata.device = {DeviceType::kCuda, 1};
   ASSERT_OK(writer.Add("recorded", there));
   ASSERT_OK(writer.Add("named", there, named));
@@ -160,7 +160,7 @@ TEST_F(DeviceTest, InTheBackgroundElementsThatDoNotChangeStayOnTheDevice) {
     options.overwrite = true;
     CheckpointWriter writer = CheckpointWriter::Create("m", options).value();
     {
-      AddOptions add;
+      CheckpointAddOptions add;
       add.unchanging = unchanging;
       ASSERT_OK(writer.Add("w", gpu.Upload(host), add));
     }
@@ -180,10 +180,10 @@ TEST_F(DeviceTest, LoadsToADevice) {
   CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
   for (const auto& [name, tensor] : tensors) ASSERT_OK(writer.Add(name, tensor));
   ASSERT_OK(writer.Add("text", Tensor::FromValues<std::string>({"a", "b"})));
-  AddOptions encoded;
+  CheckpointAddOptions encoded;
   encoded.level = PayloadLevel::kDefault;
   ASSERT_OK(writer.Add("encoded", tensors[1].second, encoded));
-  AddOptions preserve;
+  CheckpointAddOptions preserve;
   preserve.layout = StoredLayout::kPreserve;
   ASSERT_OK(writer.Add("guarded", TensorView(tensors[0].second).Transpose(0, 1).value(), preserve));
   ASSERT_OK(writer.AddSlice("sliced", TensorShape({4, 3}), *TensorSlice::Parse("0,2:-"), tensors[0].second));
@@ -193,9 +193,9 @@ TEST_F(DeviceTest, LoadsToADevice) {
   const CheckpointReader host = Open();
   const SimulatedDevice gpu(2);
   const CheckpointReader reader = Open(gpu.cache);
-  const std::vector<NamedTensor> all = reader.ReadAll(2).value();
+  const std::vector<CheckpointNamedTensor> all = reader.ReadAll(2).value();
   ASSERT_EQ(all.size(), 8U);
-  for (const NamedTensor& one : all) {
+  for (const CheckpointNamedTensor& one : all) {
     SCOPED_TRACE(one.name);
     const Tensor expected = host.Read(one.name).value();
     const bool stays = one.name == "text" || one.name == "empty";
@@ -228,9 +228,9 @@ TEST_F(DeviceTest, ReadsIntoTensorsOfADevice) {
 
 TEST_F(DeviceTest, ReadsEachFormIntoTensorsOfADevice) {
   const Tensor counting = Counting(TensorShape({1000, 700}));
-  AddOptions encoded;
+  CheckpointAddOptions encoded;
   encoded.level = PayloadLevel::kDefault;
-  AddOptions preserve;
+  CheckpointAddOptions preserve;
   preserve.layout = StoredLayout::kPreserve;
   CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
   ASSERT_OK(writer.Add("plain", counting));
@@ -287,7 +287,7 @@ TEST_F(DeviceTest, EachTensorGoesToItsRecordedDevice) {
     EXPECT_EQ(reader.ReadWithMetadata("a")->metadata.device, a.device->device()) << "what was recorded";
     EXPECT_EQ(reader.Read("host")->device(), a.device->device());
   }
-  options.device_map = DeviceMap::Only();
+  options.device_map = DeviceMap::RefuseOthers();
   {
     const CheckpointReader reader = CheckpointReader::Open("m", options).value();
     EXPECT_THAT(reader.Read("b"), StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("\"b\""), HasSubstr("ext_dev:1"))));

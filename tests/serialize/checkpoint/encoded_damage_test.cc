@@ -14,8 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/internal/payload_index.h"
@@ -78,17 +78,17 @@ absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, CheckpointReaderOptio
 }
 
 struct Found {
-  CheckpointCensus census;
+  CheckpointCensus counts;
   std::vector<std::string> damages;  // "TENSOR: MESSAGE"
 };
 
 Found VerifyAll(const CheckpointReader& reader) {
   Found found;
-  const absl::StatusOr<CheckpointCensus> census = reader.VerifyAll([&](const CheckpointDamage& damage) {
+  const absl::StatusOr<CheckpointCensus> counts = reader.VerifyAll([&](const CheckpointDamage& damage) {
     found.damages.push_back(absl::StrCat(damage.tensor, ": ", damage.status.message()));
   });
-  EXPECT_OK(census.status());
-  if (census.ok()) found.census = *census;
+  EXPECT_OK(counts.status());
+  if (counts.ok()) found.counts = *counts;
   return found;
 }
 
@@ -119,9 +119,9 @@ TEST_P(EncodedLies, AreRefused) {
   EXPECT_THAT(reader.ReadSlice("w", *TensorSlice::Parse("0,1")), refused);
   EXPECT_THAT(reader.ReadAll(), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
   const Found found = VerifyAll(reader);
-  EXPECT_EQ(found.census.whole, 0);
+  EXPECT_EQ(found.counts.whole, 0);
   if (GetParam().code == Code::kUnimplemented) {
-    EXPECT_EQ(found.census.not_checked, 1);
+    EXPECT_EQ(found.counts.not_checked, 1);
     EXPECT_THAT(found.damages, IsEmpty());
   } else {
     EXPECT_THAT(found.damages, ElementsAre(HasSubstr(GetParam().says)));
@@ -187,7 +187,7 @@ TEST(EncodedDamage, ChecksumOfTheEntry) {
   EXPECT_OK(reader.Read("w"));  // its chunks are right
   const Found found = VerifyAll(reader);
   EXPECT_THAT(found.damages, ElementsAre(HasSubstr("its checksum is")));
-  EXPECT_EQ(found.census.whole, 0);
+  EXPECT_EQ(found.counts.whole, 0);
 }
 
 TEST(EncodedDamage, Limits) {
@@ -277,8 +277,8 @@ TEST(EncodedLies, ADeltaIsNoBaseOfItself) {
     // Without a base a delta cannot be checked; a base that is a delta itself is the wrong one.
     const Found verified = VerifyAll(reader);
     EXPECT_EQ(verified.damages.size(), times == 0 ? 0U : 1U);
-    EXPECT_EQ(verified.census.without_base, times == 0 ? 1 : 0);
-    EXPECT_EQ(verified.census.whole, 0);
+    EXPECT_EQ(verified.counts.without_base, times == 0 ? 1 : 0);
+    EXPECT_EQ(verified.counts.whole, 0);
     read.base = std::make_shared<const CheckpointReader>(std::move(reader));
   }
 }
@@ -405,7 +405,7 @@ TEST_F(EncodedData, EachByteMatters) {
           EXPECT_THAT(found.damages, Contains(HasSubstr(absl::StrCat(name, ": "))));
         }
       }
-      EXPECT_EQ(found.census.whole, whole);
+      EXPECT_EQ(found.counts.whole, whole);
     }
   }
 }
@@ -450,7 +450,7 @@ TEST(EncodedDamage, EachDamagedChunkIsNamed) {
                                 HasSubstr("chunk 1 (elements 16384 to 32767)")),
                           AllOf(HasSubstr("w: "), HasSubstr("chunk 3 ")),
                           AllOf(HasSubstr("z: "), HasSubstr("damaged, as it is for tensor \"w\""))));
-  EXPECT_EQ(found.census.whole, 1);
+  EXPECT_EQ(found.counts.whole, 1);
   // What is in the other chunks can be had.
   const TensorSlice whole_chunk = *TensorSlice::Parse("32768,16384");
   ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice("w", whole_chunk));

@@ -11,8 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -86,7 +86,7 @@ TEST(Encoded, EveryDtypeComesBack) {
 TEST(Encoded, EntryAndBytes) {
   MemoryFileSystem files;
   const Tensor weights = Weights({100, 100}, 1);
-  AddOptions add;
+  CheckpointAddOptions add;
   add.metadata.name = "kernel";
   SaveIn(&files, "/m", At(PayloadLevel::kDefault), [&](CheckpointWriter& writer) {
     CASK_RETURN_IF_ERROR(writer.Add("scalar", Tensor::Scalar<float>(1)));
@@ -115,7 +115,7 @@ TEST(Encoded, LevelsByRuleNameAndCall) {
   options.level_rules = {
       {"*/bias", PayloadLevel::kStored}, {"decoder/*", PayloadLevel::kHigh}, {"decoder/kept", PayloadLevel::kStored}};
   MemoryFileSystem files;
-  AddOptions high;
+  CheckpointAddOptions high;
   high.level = PayloadLevel::kHigh;
   SaveIn(&files, "/m", options, [&](CheckpointWriter& writer) {
     uint32_t seed = 0;
@@ -146,7 +146,7 @@ TEST(Encoded, OptionsThatCannotBe) {
   EXPECT_THAT(CheckpointWriter::Create("/m", options), StatusIs(Code::kInvalidArgument, HasSubstr("no level 7")));
   options.level_rules.clear();
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
-  AddOptions add;
+  CheckpointAddOptions add;
   add.level = static_cast<PayloadLevel>(7);
   EXPECT_THAT(writer.Add("w", Weights({2}, 1), add), StatusIs(Code::kInvalidArgument, HasSubstr("no level 7")));
 }
@@ -160,7 +160,7 @@ TEST(Encoded, OthersAreStoredAsWithout) {
     value = static_cast<int64_t>(state ^ (state >> 29));
   }
   const Fill fill = [&](CheckpointWriter& writer) {
-    AddOptions preserve;
+    CheckpointAddOptions preserve;
     preserve.layout = StoredLayout::kPreserve;
     CASK_RETURN_IF_ERROR(writer.Add("empty", *Tensor::Create(DType::kFloat32, TensorShape({0, 5}))));
     CASK_RETURN_IF_ERROR(writer.Add("noise", noise));
@@ -185,7 +185,7 @@ TEST(Encoded, BytesDependOnNoThreads) {
     options.background = background;
     SaveIn(files, "/m", options, [](CheckpointWriter& writer) {
       for (int i = 0; i < 6; ++i) {
-        AddOptions add;
+        CheckpointAddOptions add;
         add.shard = i % 2;
         Tensor tensor = Weights({300, 500}, static_cast<uint32_t>(i / 3 * 3));  // some are the same
         CASK_RETURN_IF_ERROR(writer.Add(absl::StrCat("w", i), tensor, add));
@@ -277,9 +277,9 @@ TEST(Encoded, EqualTensorsOfAShardAreStoredOnce) {
   CheckpointWriterOptions options = At(PayloadLevel::kDefault);
   options.num_shards = 2;
   SaveIn(&files, "/m", options, [&](CheckpointWriter& writer) {
-    AddOptions other_shard;
+    CheckpointAddOptions other_shard;
     other_shard.shard = 1;
-    AddOptions high;
+    CheckpointAddOptions high;
     high.level = PayloadLevel::kHigh;
     CASK_RETURN_IF_ERROR(writer.Add("a", weights));
     CASK_RETURN_IF_ERROR(writer.Add("bits", *weights.Bitcast(DType::kInt32, weights.shape())));

@@ -18,9 +18,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_header.h"
@@ -90,13 +90,13 @@ inline std::shared_ptr<const CheckpointReader> Shared(absl::StatusOr<CheckpointR
 
 inline std::vector<std::string> Damages(const CheckpointReader& reader, int64_t whole, int64_t without_base = 0) {
   std::vector<std::string> found;
-  const absl::StatusOr<CheckpointCensus> census =
+  const absl::StatusOr<CheckpointCensus> counts =
       reader.VerifyAll([&](const CheckpointDamage& damage) { found.push_back(std::string(damage.status.message())); });
-  EXPECT_OK(census.status());
-  EXPECT_EQ(census->whole, whole);
-  EXPECT_EQ(census->not_checked, 0);
-  EXPECT_EQ(census->without_base, without_base);
-  EXPECT_THAT(census->notes, ::testing::ElementsAre());
+  EXPECT_OK(counts.status());
+  EXPECT_EQ(counts->whole, whole);
+  EXPECT_EQ(counts->not_checked, 0);
+  EXPECT_EQ(counts->without_base, without_base);
+  EXPECT_THAT(counts->notes, ::testing::ElementsAre());
   return found;
 }
 

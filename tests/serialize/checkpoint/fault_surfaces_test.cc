@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/slice.h"
@@ -76,10 +76,10 @@ absl::Status ReadRows(const CheckpointReader& reader) {
 
 absl::Status VerifyEach(const CheckpointReader& reader) {
   absl::Status first;
-  CASK_ASSIGN_OR_RETURN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  CASK_ASSIGN_OR_RETURN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     if (first.ok()) first = damage.status;
   }));
-  if (first.ok() && census.whole != 3) return absl::InternalError(absl::StrCat(census.whole, " tensors are whole"));
+  if (first.ok() && counts.whole != 3) return absl::InternalError(absl::StrCat(counts.whole, " tensors are whole"));
   return first;
 }
 

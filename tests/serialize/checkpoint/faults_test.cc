@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
@@ -20,9 +20,9 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
-using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::Save;
@@ -32,9 +32,9 @@ using ::testing::IsEmpty;
 using Code = absl::StatusCode;
 
 // Tensors that take each way through a sink: gathered, and at once.
-const std::vector<NamedTensor>& Tensors() {
+const std::vector<CheckpointNamedTensor>& Tensors() {
   static const auto* tensors = [] {
-    auto* all = new std::vector<NamedTensor>(SampleTensors(2));
+    auto* all = new std::vector<CheckpointNamedTensor>(SampleTensors(2));
     all->push_back({"large", *Tensor::Zeros(DType::kFloat64, TensorShape({100000})), 1});
     all->push_back({"z", Tensor::Scalar<float>(1), 1});
     return all;
@@ -59,7 +59,7 @@ absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, ReadStrategy strategy
 
 void ExpectAllThere(FileSystem* files) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(files));
-  for (const NamedTensor& named : Tensors()) {
+  for (const CheckpointNamedTensor& named : Tensors()) {
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
     EXPECT_TRUE(SameTensor(read, named.tensor));
   }
@@ -111,7 +111,7 @@ TEST(Faults, OfASave) {
 }
 
 TEST(Faults, OfASaveThatOverwrites) {
-  const std::vector<NamedTensor> old_tensors = {{"old", Tensor::Scalar<int32_t>(7), 0}};
+  const std::vector<CheckpointNamedTensor> old_tensors = {{"old", Tensor::Scalar<int32_t>(7), 0}};
   for (const auto duration : {FaultyFileSystem::kOnce, FaultyFileSystem::kForEver}) {
     for (int64_t n = 1;; ++n) {
       SCOPED_TRACE(absl::StrCat("at ", n, duration == FaultyFileSystem::kForEver ? " for ever" : ""));
@@ -161,7 +161,7 @@ TEST(Faults, OfALoad) {
           } else {
             const absl::StatusOr<std::vector<CheckpointEntry>> entries = reader->entries();
             if (!entries.ok()) ++failed;
-            for (const NamedTensor& named : Tensors()) {
+            for (const CheckpointNamedTensor& named : Tensors()) {
               for (const absl::StatusOr<Tensor>& read : {reader->Map(named.name), reader->Read(named.name)}) {
                 if (read.ok()) {
                   EXPECT_TRUE(SameTensor(*read, named.tensor));
@@ -173,7 +173,7 @@ TEST(Faults, OfALoad) {
             }
             // What failed once works when it is asked for again.
             if (duration == FaultyFileSystem::kOnce && files.faults() > 0) {
-              for (const NamedTensor& named : Tensors()) EXPECT_OK(reader->Read(named.name));
+              for (const CheckpointNamedTensor& named : Tensors()) EXPECT_OK(reader->Read(named.name));
             }
           }
           if (files.faults() == 0) {
@@ -199,7 +199,7 @@ TEST(Faults, InterruptionsAndShortCountsAreNone) {
     ASSERT_OK(Save("/m", SampleTensors(2), To(&files, true)));
     for (const std::string& path : plain.Paths()) EXPECT_EQ(BytesOf(memory, path), BytesOf(plain, path));
     ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
-    for (const NamedTensor& named : SampleTensors(2)) {
+    for (const CheckpointNamedTensor& named : SampleTensors(2)) {
       ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
       EXPECT_TRUE(SameTensor(read, named.tensor));
     }
@@ -212,7 +212,7 @@ TEST(Faults, OfMakingTheFolder) {
   for (const bool sync : {true, false}) {
     MemoryFileSystem memory;
     FaultyFileSystem files(&memory);
-    const std::vector<NamedTensor> tensors = {{"w", Tensor::Scalar<float>(1)}};
+    const std::vector<CheckpointNamedTensor> tensors = {{"w", Tensor::Scalar<float>(1)}};
     ASSERT_OK(Save("/new/m", tensors, To(&files, sync)));
     EXPECT_NE(memory.Find("/new/m.index"), nullptr);
     EXPECT_EQ(files.operations(FileOperation::kMakeFolder), 1);

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -69,9 +69,9 @@ TEST(Guarded, ComesBackWithItsStrides) {
   EXPECT_TRUE(SameTensor(out, wanted));
   ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice("t", *TensorSlice::Parse("1,2:1,1")));
   EXPECT_TRUE(SameTensor(part, Tensor::FromValues<int16_t>({{5}, {6}})));
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-  EXPECT_EQ(census.whole, 1);
+  EXPECT_EQ(counts.whole, 1);
 }
 
 TEST(Guarded, DtypesThatTensorFlowLacks) {
@@ -144,11 +144,11 @@ TEST_P(GuardedRejects, AsDataLoss) {
   EXPECT_THAT(reader.ReadWithMetadata("t"), refused);
   EXPECT_THAT(reader.Metadata("t"), refused);
   std::vector<std::string> found;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     found.push_back(std::string(damage.status.message()));
   }));
   EXPECT_THAT(found, ElementsAre(HasSubstr(GetParam().says)));
-  EXPECT_EQ(census.whole, 0);
+  EXPECT_EQ(counts.whole, 0);
 }
 
 const RejectCase kRejects[] = {

@@ -1,5 +1,5 @@
-// The memory of index entries is charged to max_unbacked_bytes before it is allocated, and an exceeded limit is never
-// reported as damage.
+// The memory of index entries is charged to max_memory_beyond_input before it is allocated, and an exceeded limit is
+// never reported as damage.
 
 #include <cstdint>
 #include <optional>
@@ -13,12 +13,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "snappy.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tests/serialize/checkpoint/bundle_forge.h"
@@ -48,10 +48,10 @@ absl::StatusOr<CheckpointReader> OpenIn(MemoryFileSystem* files, const DecodeLim
 
 std::vector<absl::Status> DamageIn(const CheckpointReader& reader, int64_t* whole = nullptr) {
   std::vector<absl::Status> found;
-  const absl::StatusOr<CheckpointCensus> census =
+  const absl::StatusOr<CheckpointCensus> counts =
       reader.VerifyAll([&](const CheckpointDamage& damage) { found.push_back(damage.status); });
-  EXPECT_OK(census.status());
-  if (whole != nullptr && census.ok()) *whole = census->whole;
+  EXPECT_OK(counts.status());
+  if (whole != nullptr && counts.ok()) *whole = counts->whole;
   return found;
 }
 
@@ -71,12 +71,12 @@ void PutLargeEntry(size_t bytes, MemoryFileSystem* files) {
 
 TEST(DecodeQuota, ReleasesWhatWasFreed) {
   DecodeLimits limits;
-  limits.max_unbacked_bytes = 100;
+  limits.max_memory_beyond_input = 100;
   DecodeQuota quota = DecodeQuota::ForUnbacked(limits, /*backed=*/0, /*charged=*/60);
   {
     QuotaCharge charge(&quota);
     EXPECT_OK(charge.Add(30));
-    EXPECT_THAT(charge.Add(11), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 100")));
+    EXPECT_THAT(charge.Add(11), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 100")));
     charge.Clear();
     EXPECT_OK(charge.Add(40));
     EXPECT_EQ(quota.charged(), 100u);
@@ -93,9 +93,9 @@ TEST(IndexMemory, BoundsWhatABlockClaimsBeforeItIsDecompressed) {
   PutLargeEntry(1 << 20, &files);
   ASSERT_OK(OpenIn(&files));
   DecodeLimits limits;
-  limits.max_unbacked_bytes = 900'000;
+  limits.max_memory_beyond_input = 900'000;
   EXPECT_THAT(OpenIn(&files, limits),
-              StatusIs(Code::kResourceExhausted, HasSubstr("the limit max_unbacked_bytes is 900000")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("the limit max_memory_beyond_input is 900000")));
 }
 
 TEST(IndexMemory, SalvagesALargeEntryOfACompressedBlock) {
@@ -142,7 +142,7 @@ TEST(IndexMemory, OfAListIsChargedWithDimsAndSlices) {
   MemoryFileSystem files;
   bundle.Put(&files);
   DecodeLimits limits;
-  limits.max_unbacked_bytes = 0;
+  limits.max_memory_beyond_input = 0;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, limits));
   const absl::Status walked = reader.ForEachEntry([](const CheckpointEntry&) { return absl::OkStatus(); });
   EXPECT_OK(walked);                     // keeps no shapes
@@ -163,9 +163,9 @@ TEST(IndexMemory, OfAListIsChargedWithDimsAndSlices) {
   const std::vector<absl::Status> found = DamageIn(bounded);
   ASSERT_FALSE(found.empty());
   for (const absl::Status& status : found) {
-    EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 0")));
+    EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 0")));
   }
-  EXPECT_THAT(bounded.Read("t"), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 0")));
+  EXPECT_THAT(bounded.Read("t"), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 0")));
 }
 
 TEST(VerifyAll, FindsPiecesThatNoTensorListsAndThatAreMissing) {

@@ -13,16 +13,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/tensor.pb.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/object_graph.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_reader.h"
 #include "tensorcask/serialize/wire/records.h"
@@ -66,13 +66,13 @@ TEST(DecodeQuota, NamesTheLimitAndWhatWasAskedFor) {
 
 TEST(DecodeQuota, BackedBytesComeOnTop) {
   DecodeLimits limits;
-  limits.max_unbacked_bytes = -5;  // nothing
+  limits.max_memory_beyond_input = -5;  // nothing
   DecodeQuota quota = DecodeQuota::ForUnbacked(limits, 10);
   EXPECT_OK(quota.Charge(10));
   EXPECT_THAT(quota.Charge(1), StatusIs(absl::StatusCode::kResourceExhausted,
                                         "decodes to 1 unbacked bytes, after 10 that were decoded before; the input "
-                                        "backs 10; the limit max_unbacked_bytes is -5"));
-  limits.max_unbacked_bytes = INT64_MAX;
+                                        "backs 10; the limit max_memory_beyond_input is -5"));
+  limits.max_memory_beyond_input = INT64_MAX;
   DecodeQuota all = DecodeQuota::ForUnbacked(limits, UINT64_MAX);
   EXPECT_OK(all.Charge(uint64_t{1} << 63));
   EXPECT_FALSE(all.Charge(UINT64_MAX).ok());
@@ -81,10 +81,11 @@ TEST(DecodeQuota, BackedBytesComeOnTop) {
 TEST(DecodeQuota, OfAMessageHasTwoParts) {
   DecodeLimits limits;
   limits.max_message_bytes = 100;
-  limits.max_unbacked_bytes = 10;
+  limits.max_memory_beyond_input = 10;
   MessageQuota quota(limits);
   EXPECT_OK(quota.Charge(50, 10));
-  EXPECT_THAT(quota.Charge(10, 1), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("max_unbacked_bytes is")));
+  EXPECT_THAT(quota.Charge(10, 1),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("max_memory_beyond_input is")));
   EXPECT_THAT(quota.Charge(std::nullopt, 0),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("max_message_bytes is 100")));
 }
@@ -132,7 +133,7 @@ class Checkpoint {
     options.level_rules = {{"encoded*", PayloadLevel::kDefault}};
     absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Create("/m", options);
     EXPECT_OK(writer);
-    AddOptions named;
+    CheckpointAddOptions named;
     named.metadata.name = std::string(100, 'n');
     Tensor strings = *Tensor::Create(DType::kString, TensorShape({1000}));
     EXPECT_OK(writer->Add("encoded", Zeros(100'000)));
@@ -161,8 +162,8 @@ class Checkpoint {
 // What VerifyAll says first.
 absl::Status Verify(const CheckpointReader& reader) {
   absl::Status first;
-  const auto census = reader.VerifyAll([&first](const CheckpointDamage& damage) { first.Update(damage.status); });
-  first.Update(census.status());
+  const auto counts = reader.VerifyAll([&first](const CheckpointDamage& damage) { first.Update(damage.status); });
+  first.Update(counts.status());
   return first;
 }
 
@@ -256,16 +257,17 @@ std::vector<LimitCase> Cases() {
   const std::string float_content = VarintField(1, 1) + ShapeField({100}) + BytesField(4, std::string(400, 'x'));
   const std::string named = float_content + BytesField(4096, BytesField(1, std::string(100, 'n')));
   return {
-      {"Message", "max_unbacked_bytes", [](Limits* l) { l->max_unbacked_bytes = 3995; }, message(Filled())},
+      {"Message", "max_memory_beyond_input", [](Limits* l) { l->max_memory_beyond_input = 3995; }, message(Filled())},
       {"Message", "max_message_bytes", [](Limits* l) { l->max_message_bytes = 399; }, message(float_content)},
       {"Message", "max_depth", [](Limits* l) { l->max_depth = 1; }, message(float_content)},
       {"Message", "max_name_bytes", [](Limits* l) { l->max_name_bytes = 99; }, message(named)},
-      {"Message", "max_expansion", [](Limits* l) { l->max_expansion = 2, l->max_unbacked_bytes = 0; },
+      {"Message", "max_expansion", [](Limits* l) { l->max_expansion = 2, l->max_memory_beyond_input = 0; },
        message(Encoded().SerializeAsString())},
       {"Record", "max_message_bytes", [](Limits* l) { l->max_message_bytes = 999; }, NextRecord},
-      {"Payload", "max_expansion", [](Limits* l) { l->max_expansion = 2, l->max_unbacked_bytes = 0; }, OpenPayload},
-      {"Payload", "max_unbacked_bytes", [](Limits* l) { l->max_expansion = 0, l->max_unbacked_bytes = 799'999; },
+      {"Payload", "max_expansion", [](Limits* l) { l->max_expansion = 2, l->max_memory_beyond_input = 0; },
        OpenPayload},
+      {"Payload", "max_memory_beyond_input",
+       [](Limits* l) { l->max_expansion = 0, l->max_memory_beyond_input = 799'999; }, OpenPayload},
 
       {"BundleOpen", "max_depth", [](Limits* l) { l->max_depth = 0; }, with(open)},
       {"BundleOpen", "max_message_bytes", [](Limits* l) { l->max_message_bytes = 10; }, with(open)},
@@ -274,7 +276,8 @@ std::vector<LimitCase> Cases() {
       {"BundleList", "max_depth", [](Limits* l) { l->max_depth = 1; }, with(list)},
       {"BundleList", "max_entries", [](Limits* l) { l->max_entries = 4; }, with(list)},
       {"BundleList", "max_name_bytes", [](Limits* l) { l->max_name_bytes = 6; }, with(list)},
-      {"BundleList", "max_unbacked_bytes", [](Limits* l) { l->max_unbacked_bytes = 0; }, ListNamesThatShareAll},
+      {"BundleList", "max_memory_beyond_input", [](Limits* l) { l->max_memory_beyond_input = 0; },
+       ListNamesThatShareAll},
       {"BundleFind", "max_depth", [](Limits* l) { l->max_depth = 1; }, with(read("w"))},
       {"BundleMetadata", "max_name_bytes", [](Limits* l) { l->max_name_bytes = 99; }, with(metadata)},
       {"BundleRead", "max_file_decoded_bytes", [](Limits* l) { l->max_file_decoded_bytes = 7999; }, with(read("w"))},
@@ -296,7 +299,7 @@ std::vector<LimitCase> Cases() {
       {"V1Open", "max_depth", [](Limits* l) { l->max_depth = 1; }, v1(open)},
       {"V1Open", "max_entries", [](Limits* l) { l->max_entries = 1; }, v1(open)},
       {"V1Open", "max_name_bytes", [](Limits* l) { l->max_name_bytes = 5; }, v1(open)},
-      {"V1Open", "max_unbacked_bytes", [](Limits* l) { l->max_unbacked_bytes = 0; }, v1(open)},
+      {"V1Open", "max_memory_beyond_input", [](Limits* l) { l->max_memory_beyond_input = 0; }, v1(open)},
       {"V1Open", "max_message_bytes", [](Limits* l) { l->max_message_bytes = 10; }, v1(open)},
       {"V1Read", "max_file_decoded_bytes", [](Limits* l) { l->max_file_decoded_bytes = 79'999; }, v1(read("tensor"))},
       {"V1Read", "max_message_bytes", [](Limits* l) { l->max_message_bytes = 79'999; }, v1(read("tensor"))},

@@ -17,9 +17,9 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
@@ -345,7 +345,7 @@ TEST(ManagerDeltas, ADamagedBaseOfAWholeStepIsNotReplaced) {
   MemoryFileSystem files;
   const auto save = [&](CheckpointManager& manager, int64_t step) {
     return manager.Save(step, [&](CheckpointWriter& writer) -> absl::Status {
-      AddOptions add;
+      CheckpointAddOptions add;
       add.shard = 1;
       CASK_RETURN_IF_ERROR(writer.Add("other", Weights({10, 10}, static_cast<uint32_t>(step)), add));
       return AddWeights(step, writer);

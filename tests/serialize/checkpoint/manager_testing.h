@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
@@ -31,7 +31,7 @@ inline CheckpointManagerOptions On(FileSystem* files, int keep_last = 3, int64_t
 
 // What a step holds: its number, in shard 1.
 inline absl::Status AddStep(int64_t step, CheckpointWriter& writer) {
-  AddOptions add;
+  CheckpointAddOptions add;
   add.shard = 1;
   CASK_RETURN_IF_ERROR(writer.Add("w", *Tensor::Zeros(DType::kFloat32, TensorShape({3}))));
   return writer.Add("step", Tensor::Scalar<int64_t>(step), add);

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/tensor.h"
@@ -53,7 +53,7 @@ TEST(MergeTest, MakesTheFolderOfTheTarget) {
 TEST(MergeTest, MissingSourcesMayBePassedOver) {
   MemoryFileSystem files;
   SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}});
-  MergeOptions options = On(&files);
+  CheckpointMergeOptions options = On(&files);
   options.allow_missing = true;
   EXPECT_THAT(MergeCheckpoints({"/none", "/nowhere/x"}, "/m", options),
               StatusIs(Code::kNotFound, AllOf(HasSubstr("none of 2"), HasSubstr("/none.index"))));
@@ -66,7 +66,7 @@ TEST(MergeTest, SourcesAreRemovedIndexFirst) {
   SaveIn(&memory, "/a", {{"a", Tensor::Scalar<float>(1)}}, 2);
   SaveIn(&memory, "/b", {{"b", Tensor::Scalar<float>(1)}});
   FaultyFileSystem files(&memory);
-  MergeOptions options = On(&files);
+  CheckpointMergeOptions options = On(&files);
   options.remove_sources = true;
   ASSERT_OK(MergeCheckpoints({"/a", "/b"}, "/m", options));
   EXPECT_THAT(memory.Paths(), ElementsAre("/m.data-00000-of-00002", "/m.data-00001-of-00002", "/m.index"));
@@ -95,7 +95,7 @@ TEST(MergeTest, AnOldTargetIsReplacedOnlyIfAsked) {
   MemoryFileSystem files;
   SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}});
   SaveIn(&files, "/m", {{"old", Tensor::Scalar<float>(1)}}, 3);
-  MergeOptions options = On(&files);
+  CheckpointMergeOptions options = On(&files);
   EXPECT_THAT(MergeCheckpoints({"/a"}, "/m", options), StatusIs(Code::kAlreadyExists, HasSubstr("/m.index: exists")));
   options.overwrite = true;
   ASSERT_OK(MergeCheckpoints({"/a"}, "/m", options));
@@ -109,7 +109,7 @@ TEST(MergeTest, TheTargetIsNoSourceUnderAnyName) {
   ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
   ASSERT_EQ(symlink("d", folder.Path("alias").c_str()), 0);
   SaveIn(FileSystem::Posix(), folder.Path("d/m"), {{"a", Tensor::Scalar<float>(1)}});
-  MergeOptions options;
+  CheckpointMergeOptions options;
   options.overwrite = true;
   options.remove_sources = true;
   for (const char* source : {"d/m", "d//m", "alias/m", "d/../d/m.index"}) {
@@ -147,7 +147,7 @@ TEST(MergeTest, LeavesNoFileInSilence) {
 TEST(MergeTest, AgainIntoTheSameTarget) {
   const TempFolder folder;
   SaveIn(FileSystem::Posix(), folder.Path("a"), {{"a", Tensor::Scalar<float>(1)}});
-  MergeOptions options;
+  CheckpointMergeOptions options;
   options.overwrite = true;
   for (int i = 0; i < 3; ++i) ASSERT_OK(MergeCheckpoints({folder.Path("a")}, folder.Path("m"), options));
   std::vector<std::string> names;
@@ -207,7 +207,7 @@ TEST(MergeTest, TheRemovalOfASourcesIndexIsDurableBeforeItsDataGo) {
     ASSERT_EQ(memory.MakeFolder("/from"), 0);
     SaveIn(&memory, "/from/a", {{"a", Tensor::Scalar<float>(1)}});
     FaultyFileSystem files(&memory);
-    MergeOptions options = On(&files);
+    CheckpointMergeOptions options = On(&files);
     options.remove_sources = true;
     options.sync = sync;
     ASSERT_OK(MergeCheckpoints({"/from/a"}, "/m", options));
@@ -234,7 +234,7 @@ TEST(MergeTest, TheRemovalOfASourcesIndexIsDurableBeforeItsDataGo) {
       files.FailAt(1, EIO, FaultyFileSystem::kForEver, FileOperation::kSyncFolder);
     }
   });
-  MergeOptions options = On(&files);
+  CheckpointMergeOptions options = On(&files);
   options.remove_sources = true;
   EXPECT_OK(MergeCheckpoints({"/from/a"}, "/m", options));
   EXPECT_TRUE(memory.Find("/from/a.data-00000-of-00001"));

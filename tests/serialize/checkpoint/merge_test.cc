@@ -11,8 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -28,6 +28,7 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::ContentOf;
 using ::tensorcask::testing::EntryOf;
 using ::tensorcask::testing::FaultyFileSystem;
@@ -35,7 +36,6 @@ using ::tensorcask::testing::FileOperation;
 using ::tensorcask::testing::HeaderOf;
 using ::tensorcask::testing::IndexOf;
 using ::tensorcask::testing::Merge;
-using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::On;
 using ::tensorcask::testing::OpenIn;
 using ::tensorcask::testing::SameTensor;
@@ -52,9 +52,10 @@ using Code = absl::StatusCode;
 
 TEST(MergeTest, BringsTensorsOfAllSourcesTogether) {
   MemoryFileSystem files;
-  const std::vector<NamedTensor> a = {{"a0", Tensor::FromValues<float>({1, 2}), 0},
-                                      {"z", Tensor::FromValues<std::string>({"x", ""}), 1}};
-  const std::vector<NamedTensor> b = {{"a1", Tensor::Scalar<int64_t>(7), 2}, {"b", Tensor::FromValues<bool>({true})}};
+  const std::vector<CheckpointNamedTensor> a = {{"a0", Tensor::FromValues<float>({1, 2}), 0},
+                                                {"z", Tensor::FromValues<std::string>({"x", ""}), 1}};
+  const std::vector<CheckpointNamedTensor> b = {{"a1", Tensor::Scalar<int64_t>(7), 2},
+                                                {"b", Tensor::FromValues<bool>({true})}};
   SaveIn(&files, "/a", a, 2);
   SaveIn(&files, "/b", b, 3);
   const std::vector<std::string> before = files.Paths();
@@ -64,14 +65,14 @@ TEST(MergeTest, BringsTensorsOfAllSourcesTogether) {
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> entries, reader.entries());
   EXPECT_EQ(entries.size(), 4u);
   for (const auto* tensors : {&a, &b}) {
-    for (const NamedTensor& named : *tensors) {
+    for (const CheckpointNamedTensor& named : *tensors) {
       ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
       EXPECT_TRUE(SameTensor(read, named.tensor)) << named.name;
     }
   }
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-  EXPECT_EQ(census.whole, 4);
+  EXPECT_EQ(counts.whole, 4);
   // Sources are as they were, and nothing was copied.
   std::vector<std::string> after = files.Paths();
   after.erase(std::remove_if(after.begin(), after.end(), [](const std::string& p) { return p[1] == 'm'; }),
@@ -236,7 +237,7 @@ TEST(MergeTest, GuardedEntriesKeepTensorFlowOut) {
     ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/g", options));
     ASSERT_OK_AND_ASSIGN(const TensorView view,
                          TensorView(Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}})).Transpose(0, 1));
-    AddOptions add;
+    CheckpointAddOptions add;
     add.layout = StoredLayout::kPreserve;
     ASSERT_OK(writer.Add("g", view, add));
     ASSERT_OK(writer.Finish());
@@ -331,7 +332,7 @@ TEST_P(MergeRefuses, AndLeavesEverythingAsItWas) {
   memory.Put("/nopiece.data-00000-of-00001", "");
   const std::vector<std::string> before = memory.Paths();
   FaultyFileSystem files(&memory);
-  MergeOptions options = On(&files);
+  CheckpointMergeOptions options = On(&files);
   options.remove_sources = true;
   EXPECT_THAT(MergeCheckpoints(GetParam().sources, "/m", options),
               StatusIs(GetParam().code, HasSubstr(GetParam().says)));
@@ -365,7 +366,7 @@ INSTANTIATE_TEST_SUITE_P(All, MergeRefuses, ::testing::ValuesIn(kRefusals),
 TEST(MergeTest, LimitsOfSourcesHold) {
   MemoryFileSystem files;
   SaveIn(&files, "/a", {{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(1)}});
-  MergeOptions options = On(&files);
+  CheckpointMergeOptions options = On(&files);
   options.limits.max_entries = 1;
   EXPECT_THAT(MergeCheckpoints({"/a"}, "/m", options), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries")));
 }
@@ -380,7 +381,7 @@ TEST(MergeTest, AnEntryOfAllPiecesIsBounded) {
     sources.push_back(absl::StrCat("/part-", i));
     ASSERT_OK(SaveRows(&files, sources.back(), 20000, int64_t{1000} * i, 1000));
   }
-  MergeOptions options = On(&files);
+  CheckpointMergeOptions options = On(&files);
   options.limits.max_message_bytes = 200;
   EXPECT_THAT(MergeCheckpoints(sources, "/all", options),
               StatusIs(Code::kResourceExhausted, AllOf(HasSubstr("tensor \"w\""), HasSubstr("max_message_bytes 200"))));

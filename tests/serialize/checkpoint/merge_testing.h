@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/slice.h"
@@ -25,8 +25,8 @@
 
 namespace tensorcask::testing {
 
-inline MergeOptions On(FileSystem* files) {
-  MergeOptions options;
+inline CheckpointMergeOptions On(FileSystem* files) {
+  CheckpointMergeOptions options;
   options.file_system = files;
   return options;
 }
@@ -37,7 +37,7 @@ inline absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, const std::str
   return CheckpointReader::Open(prefix, options);
 }
 
-inline void SaveIn(FileSystem* files, const std::string& prefix, const std::vector<NamedTensor>& tensors,
+inline void SaveIn(FileSystem* files, const std::string& prefix, const std::vector<CheckpointNamedTensor>& tensors,
                    int num_shards = 1) {
   CheckpointWriterOptions options;
   options.file_system = files;

@@ -11,9 +11,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/error_number.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
@@ -239,7 +239,7 @@ TEST_F(NamedBase, OnlyDeltasHaveOne) {
 }
 
 TEST_F(NamedBase, IsMergedWhereItIsTrue) {
-  MergeOptions options;
+  CheckpointMergeOptions options;
   options.file_system = &files_;
   options.overwrite = true;
   const auto merged = [&](const std::vector<std::string>& sources, const std::string& target) {

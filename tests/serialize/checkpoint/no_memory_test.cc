@@ -10,8 +10,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "snappy.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
@@ -72,7 +72,7 @@ TEST(NoMemory, ForADecompressedBlockIsAnErrorOfTheProcess) {
   }
   EXPECT_THAT(status, StatusIs(Code::kResourceExhausted,
                                AllOf(HasSubstr("t.index: block at 0, "), HasSubstr(" bytes: no memory for "))));
-  EXPECT_TRUE(IsProcessError(status)) << status;
+  EXPECT_TRUE(IsResourceFailure(status)) << status;
   EXPECT_OK(table->Find("a"));  // nothing is wrong with the block
 }
 
@@ -89,7 +89,7 @@ TEST(NoMemory, ForTheElementsOfAViewIsAnErrorOfTheProcess) {
     status = writer.Add("w", transposed);
   }
   EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("/m: tensor \"w\": no memory for ")));
-  EXPECT_TRUE(IsProcessError(status)) << status;
+  EXPECT_TRUE(IsResourceFailure(status)) << status;
 }
 
 }  // namespace

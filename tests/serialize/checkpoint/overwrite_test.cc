@@ -13,11 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
@@ -129,7 +129,7 @@ TEST(Overwrite, IsOneStepForReaders) {
       ++(is_old ? old_seen : new_seen);
     });
     if (merges) {
-      MergeOptions options;
+      CheckpointMergeOptions options;
       options.file_system = &files;
       options.overwrite = true;
       ASSERT_OK(MergeCheckpoints({"/source"}, "/m", options));
@@ -188,7 +188,7 @@ TEST(Overwrite, NoDevicePipeOrSocketIsThePrefixOfACheckpoint) {
     for (const bool overwrite : {false, true}) {
       const auto refused = StatusIs(Code::kFailedPrecondition, HasSubstr(prefix + ": is a device, pipe or socket"));
       EXPECT_THAT(Save(prefix, {{"w", Tensor::Scalar<float>(1)}}, To(FileSystem::Posix(), 1, overwrite)), refused);
-      MergeOptions options;
+      CheckpointMergeOptions options;
       options.overwrite = overwrite;
       EXPECT_THAT(MergeCheckpoints({folder.Path("source")}, prefix, options), refused);
     }

@@ -13,8 +13,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
@@ -66,9 +66,9 @@ TEST_P(PeerFiles, GiveTheirTensors) {
     ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map(entry.name));
     ExpectTensor(mapped, expected[entry.name]);
   }
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-  EXPECT_EQ(census.whole, static_cast<int64_t>(entries.size()));
+  EXPECT_EQ(counts.whole, static_cast<int64_t>(entries.size()));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PeerFiles, ::testing::Values("every-dtype", "variants", "pieces", "version-one"),

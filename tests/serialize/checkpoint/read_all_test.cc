@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tensor/variant.h"
@@ -48,7 +48,7 @@ TEST(ReadAll, GivesAllByName) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   for (const int threads : {0, 1, 3, 16}) {
     SCOPED_TRACE(threads);
-    ASSERT_OK_AND_ASSIGN(const std::vector<NamedTensor> all, reader.ReadAll(threads));
+    ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointNamedTensor> all, reader.ReadAll(threads));
     ASSERT_EQ(all.size(), 200u);
     for (int i = 0; i < 200; ++i) {
       EXPECT_EQ(all[static_cast<size_t>(i)].name, absl::StrCat("t", absl::Dec(i, absl::kZeroPad3)));
@@ -63,11 +63,11 @@ TEST(ReadAll, TakesWhatIsWanted) {
   bundle.data[4] ^= 1;  // of t199
   bundle.Put(&files);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
-  ASSERT_OK_AND_ASSIGN(const std::vector<NamedTensor> some,
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointNamedTensor> some,
                        reader.ReadAll(2, [](const CheckpointEntry& entry) { return entry.name < "t003"; }));
   ASSERT_EQ(some.size(), 3u);
   EXPECT_EQ(some[2].name, "t002");
-  ASSERT_OK_AND_ASSIGN(const std::vector<NamedTensor> none,
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointNamedTensor> none,
                        reader.ReadAll(2, [](const CheckpointEntry&) { return false; }));
   EXPECT_TRUE(none.empty());
 }

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/serialize/checkpoint/forge.h"
@@ -62,9 +62,9 @@ TEST(ReaderLimits, AreKept) {
     EXPECT_OK(reader.Map("w"));  // decodes nothing
     // One that is too large to look at does not keep the others from being looked at.
     std::vector<std::string> damaged;
-    ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+    ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                          reader.VerifyAll([&](const CheckpointDamage& damage) { damaged.push_back(damage.tensor); }));
-    EXPECT_EQ(census.whole, 1);
+    EXPECT_EQ(counts.whole, 1);
     EXPECT_THAT(damaged, ElementsAre("s"));
   }
 }
@@ -83,7 +83,7 @@ TEST(ReaderLimits, BoundNamesThatShareTheirBeginnings) {
   MemoryFileSystem files;
   files.Put("/m.index", forge.Finish({{"z", block}}));
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
-  EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
   EXPECT_OK(reader.Find(std::string(60000, 'n')));
 }
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/serialize/checkpoint/reader_testing.h"
@@ -20,11 +20,11 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::EntryOf;
 using ::tensorcask::testing::IndexOf;
 using ::tensorcask::testing::kData;
 using ::tensorcask::testing::kFloat;
-using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::OpenIn;
 using ::tensorcask::testing::Save;
 using ::tensorcask::testing::StatusIs;
@@ -47,10 +47,10 @@ TEST(Reader, RefusesOverlappingTensors) {
               StatusIs(Code::kDataLoss, AllOf(HasSubstr(kData), HasSubstr("tensor \"c\" at offset 12, 8 bytes"),
                                               HasSubstr("overlaps tensor \"a\" at offset 8"))));
   std::vector<std::string> damaged;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damaged.push_back(absl::StrCat(damage.tensor, " at ", damage.offset));
   }));
-  EXPECT_EQ(census.whole, 2);
+  EXPECT_EQ(counts.whole, 2);
   EXPECT_THAT(damaged, ElementsAre("c at 12"));
 }
 
@@ -62,10 +62,10 @@ TEST(Reader, ReportsDataFilesThatAreMissing) {  // the index tells of more than 
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   EXPECT_OK(reader.Read("w"));
   std::vector<std::string> damaged;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damaged.push_back(std::string(damage.status.message()));
   }));
-  EXPECT_EQ(census.whole, 1);
+  EXPECT_EQ(counts.whole, 1);
   EXPECT_THAT(damaged,
               ElementsAre("/m.data-00001-of-00003: is missing; the index names 3 data files, of which 2 are missing"));
 }
@@ -122,7 +122,7 @@ TEST(Reader, TakesNamesAsData) {
   const std::vector<std::string> names = {std::string("a\0b", 3),  "line\nbreak", "\x1b[2J", "../../x", "/abs",
                                           std::string(65536, 'n'), "\xff\xfe",    "%s%n"};
   MemoryFileSystem files;
-  std::vector<NamedTensor> tensors;
+  std::vector<CheckpointNamedTensor> tensors;
   for (const std::string& name : names) tensors.push_back({name, Tensor::Scalar<int32_t>(1)});
   ASSERT_OK(Save("/m", tensors, WriteTo(&files)));
   EXPECT_THAT(files.Paths(), ElementsAre(kData, "/m.index"));

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/endian.h"
@@ -151,9 +151,9 @@ TEST_P(EntryRejects, WithCodeAndMessage) {
       EXPECT_THAT(reader.Find("w"), refused(where));
     }
     std::vector<CheckpointDamage> damages;
-    ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+    ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                          reader.VerifyAll([&](const CheckpointDamage& damage) { damages.push_back(damage); }));
-    EXPECT_EQ(census.whole, 0);
+    EXPECT_EQ(counts.whole, 0);
     ASSERT_EQ(damages.size(), 1u);
     EXPECT_EQ(damages[0].tensor, "w");
     EXPECT_EQ(damages[0].file, where);

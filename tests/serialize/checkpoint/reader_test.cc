@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 
 #include <map>
 #include <string>
@@ -21,6 +21,7 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::EntryOf;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
@@ -30,7 +31,6 @@ using ::tensorcask::testing::IndexOf;
 using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::kData;
 using ::tensorcask::testing::kFloat;
-using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::OpenIn;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
@@ -61,7 +61,7 @@ TEST_P(ReaderOf, EveryWayGivesTheTensors) {
       MemoryFileSystem files;
       CheckpointWriterOptions write = WriteTo(&files, num_shards);
       write.alignment = alignment;
-      const std::vector<NamedTensor> tensors = SampleTensors(num_shards);
+      const std::vector<CheckpointNamedTensor> tensors = SampleTensors(num_shards);
       ASSERT_OK(Save("/m", tensors, write));
       CheckpointReaderOptions options;
       options.read.strategy = GetParam().strategy;
@@ -69,7 +69,7 @@ TEST_P(ReaderOf, EveryWayGivesTheTensors) {
       ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
       EXPECT_EQ(reader.num_shards(), num_shards);
       for (int round = 0; round < 2; ++round) {
-        for (const NamedTensor& named : tensors) {
+        for (const CheckpointNamedTensor& named : tensors) {
           SCOPED_TRACE(named.name);
           ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
           EXPECT_TRUE(SameTensor(read, named.tensor));
@@ -101,7 +101,7 @@ TEST(Reader, WithoutMappingsItReads) {
   options.read.strategy = ReadStrategy::kMap;
   files.FailAt(1, ENODEV, FaultyFileSystem::kForEver, FileOperation::kMap);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m", options));
-  for (const NamedTensor& named : SampleTensors(1)) {
+  for (const CheckpointNamedTensor& named : SampleTensors(1)) {
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
     EXPECT_TRUE(SameTensor(read, named.tensor));
   }
@@ -207,16 +207,16 @@ TEST(Reader, VerifiesEachTensorOnce) {
   EXPECT_OK(reader.Read("dense/kernel"));
   EXPECT_OK(reader.Map("dense/kernel"));
   std::vector<std::string> damaged;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damaged.push_back(absl::StrCat(damage.tensor, " ", damage.file, " ", damage.offset));
   }));
-  EXPECT_EQ(census.whole, static_cast<int64_t>(SampleTensors(1).size()) - 1);
+  EXPECT_EQ(counts.whole, static_cast<int64_t>(SampleTensors(1).size()) - 1);
   EXPECT_THAT(damaged, ElementsAre("dense/kernel /m.data-00000-of-00001 0"));
 }
 
 TEST(Reader, MayBeSharedByThreads) {
   MemoryFileSystem files;
-  std::vector<NamedTensor> tensors;
+  std::vector<CheckpointNamedTensor> tensors;
   for (int i = 0; i < 200; ++i) {
     tensors.push_back({absl::StrCat("t", i), Tensor::FromValues<int32_t>({i, i + 1, i + 2}), i % 4});
     tensors.push_back({absl::StrCat("s", i), Tensor::FromValues<std::string>({absl::StrCat(i)}), i % 4});
@@ -229,7 +229,7 @@ TEST(Reader, MayBeSharedByThreads) {
   for (size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (size_t i = 0; i < tensors.size(); ++i) {
-        const NamedTensor& named = tensors[(i * 7 + t * 101) % tensors.size()];
+        const CheckpointNamedTensor& named = tensors[(i * 7 + t * 101) % tensors.size()];
         const absl::StatusOr<Tensor> read = i % 3 == 0 ? reader.Map(named.name) : reader.Read(named.name);
         ASSERT_OK(read);
         EXPECT_TRUE(SameTensor(*read, named.tensor));
@@ -283,10 +283,10 @@ TEST(Reader, ListsFormsItDoesNotRead) {
     EXPECT_THAT(reader.ReadInto(entry.name, &out).code(), readable ? Code::kOk : Code::kUnimplemented);
   }
   for (const CheckpointEntry& entry : listed) EXPECT_EQ(entry.has_metadata, entry.name == "tagged") << entry.name;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-  EXPECT_EQ(census.whole, 2);  // plain and tagged
-  EXPECT_EQ(census.not_checked, 5);
+  EXPECT_EQ(counts.whole, 2);  // plain and tagged
+  EXPECT_EQ(counts.not_checked, 5);
   EXPECT_THAT(reader.Read("newer"), StatusIs(Code::kUnimplemented, HasSubstr("dtype number 57")));
   EXPECT_THAT(reader.Read("own number"), StatusIs(Code::kUnimplemented, HasSubstr("dtype number 64")));
   EXPECT_THAT(reader.Read("encoded"), StatusIs(Code::kUnimplemented, HasSubstr("stored encoded")));
@@ -333,11 +333,12 @@ TEST(Reader, BoundsTheEntriesOfACompressedIndex) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader all, OpenIn(&files, "/m", options));
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> listed, all.entries());
   EXPECT_EQ(listed.size(), static_cast<size_t>(kEntries));
-  options.limits.max_unbacked_bytes = 100'000;  // enough to decompress the block
+  options.limits.max_memory_beyond_input = 100'000;  // enough to decompress the block
   ASSERT_OK_AND_ASSIGN(const CheckpointReader bounded, OpenIn(&files, "/m", options));
-  EXPECT_THAT(bounded.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 100000")));
-  options.limits.max_unbacked_bytes = 0;
-  EXPECT_THAT(OpenIn(&files, "/m", options), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 0")));
+  EXPECT_THAT(bounded.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 100000")));
+  options.limits.max_memory_beyond_input = 0;
+  EXPECT_THAT(OpenIn(&files, "/m", options),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 0")));
 }
 
 // What is behind the last tensor and is not padding is mentioned, and is no damage.
@@ -351,11 +352,11 @@ TEST(Reader, VerifyMentionsBytesBehindTheLastTensor) {
     files.Put(kData, bytes + std::string(offset - 8, '\0') + bytes + behind);
     const absl::StatusOr<CheckpointReader> reader = OpenIn(&files);
     EXPECT_OK(reader.status());
-    const absl::StatusOr<CheckpointCensus> census =
+    const absl::StatusOr<CheckpointCensus> counts =
         reader->VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; });
-    EXPECT_OK(census.status());
-    EXPECT_EQ(census->whole, 2);
-    return census->notes;
+    EXPECT_OK(counts.status());
+    EXPECT_EQ(counts->whole, 2);
+    return counts->notes;
   };
   EXPECT_THAT(notes(8, ""), IsEmpty());
   EXPECT_THAT(notes(64, std::string(56, '\0')), IsEmpty());  // to a multiple of 64
@@ -377,8 +378,8 @@ TEST(Reader, VerifyReadsOverlappingRangesOnce) {
   FaultyFileSystem files(&memory);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   int damages = 0;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
-  EXPECT_EQ(census.whole, 1);
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
+  EXPECT_EQ(counts.whole, 1);
   EXPECT_EQ(damages, 199);
   EXPECT_LT(files.operations(FileOperation::kReadAt), 20);
 }

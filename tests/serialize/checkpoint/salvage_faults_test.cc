@@ -10,9 +10,9 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -92,9 +92,9 @@ TEST_F(SalvageOfThree, EndsWithErrorsOfTheProcess) {
       options.read.file_system = &again;
       const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(kPrefix, options);
       if (!reader.ok()) continue;
-      const absl::StatusOr<CheckpointCensus> census =
+      const absl::StatusOr<CheckpointCensus> counts =
           reader->VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; });
-      EXPECT_EQ(census.ok(), again.faults() == 0);
+      EXPECT_EQ(counts.ok(), again.faults() == 0);
     }
     EXPECT_GT(n, 2);
   }

@@ -13,9 +13,9 @@
 #include "gtest/gtest.h"
 #include "snappy.h"
 #include "tensorcask/proto/checkpoint.pb.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/table/table_format.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -70,7 +70,7 @@ TEST_F(SalvageOne, MetadataAndLayoutComeAlong) {
   CheckpointWriterOptions options = WriteTo(&files_);
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create(kPrefix, options));
   const Tensor tensor = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});
-  AddOptions add;
+  CheckpointAddOptions add;
   add.metadata.attributes["unit"] = "m";
   add.metadata.device = {DeviceType::kCuda, 1};
   add.layout = StoredLayout::kPreserve;
@@ -179,7 +179,7 @@ TEST_F(SalvageOne, NamesOfNoMemoryInTheFile) {
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Salvage(&files_));
   EXPECT_EQ(salvaged.tensors.size(), 3000u);
   CheckpointReaderOptions options = Reading();
-  options.limits.max_unbacked_bytes = 1 << 20;
+  options.limits.max_memory_beyond_input = 1 << 20;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open(kPrefix, options));
   EXPECT_THAT(reader.entries(), StatusIs(Code::kResourceExhausted, HasSubstr("the list of 3000 tensors")));
   EXPECT_THAT(

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -78,7 +78,7 @@ inline Files Varied() {
   EXPECT_OK(writer.status());
   for (int i = 0; i < 100; ++i) {
     const Tensor tensor = Tensor::FromValues<int32_t>({{i, 1, 2}, {3, 4, 5}});
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = i % 3;
     add.layout = StoredLayout::kPreserve;
     if (i % 2 == 0) add.metadata.attributes["step"] = absl::StrCat(i);

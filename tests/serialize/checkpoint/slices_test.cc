@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/format/string_codec.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -115,10 +115,10 @@ TEST(Slices, AreListedAsOneTensor) {
     EXPECT_THAT(entry.slices, ElementsAre(Slice("0,2:0,3"), Slice("0,2:3,3"), Slice("2,1:-"), Slice("3,1:0,6")));
   }
   EXPECT_THAT(reader.Find(checkpoint::EncodeSliceKey("t", Slice("2,1:-"))), StatusIs(Code::kNotFound, HasSubstr("no")));
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-  EXPECT_EQ(census.whole, 2);
-  EXPECT_EQ(census.not_checked, 0);
+  EXPECT_EQ(counts.whole, 2);
+  EXPECT_EQ(counts.not_checked, 0);
 }
 
 std::string StoredStrings(const std::vector<std::string>& values, uint32_t* crc) {
@@ -203,11 +203,11 @@ TEST_P(SlicesReject, AsDataLoss) {
               StatusIs(Code::kDataLoss, AllOf(HasSubstr("tensor \"t\""), HasSubstr(GetParam().says))));
   EXPECT_EQ(reader.entries().status().code(), GetParam().listed ? Code::kOk : Code::kDataLoss);
   std::string found;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus census, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     absl::StrAppend(&found, damage.status.message(), "\n");
   }));
   const bool is_incomplete = GetParam().says_of_piece != nullptr;
-  EXPECT_EQ(census.whole, is_incomplete ? 1 : 0) << found;
+  EXPECT_EQ(counts.whole, is_incomplete ? 1 : 0) << found;
   EXPECT_THAT(found, HasSubstr(is_incomplete ? GetParam().says_of_piece : GetParam().says));
 }
 

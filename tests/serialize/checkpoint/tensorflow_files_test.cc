@@ -15,8 +15,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -98,9 +98,9 @@ TEST(TensorFlowFiles, GiveTheirTensors) {
       ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map(entry.name));
       ExpectElements(mapped, facts);
     }
-    ASSERT_OK_AND_ASSIGN(const CheckpointCensus census,
+    ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
                          reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
-    EXPECT_EQ(census.whole, static_cast<int64_t>(entries.size()));
+    EXPECT_EQ(counts.whole, static_cast<int64_t>(entries.size()));
   }
 }
 
@@ -126,7 +126,7 @@ TEST(TensorFlowFiles, AreReproducedByteForByte) {
     ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/copy", options));
     for (const CheckpointEntry& entry : entries) {
       ASSERT_OK_AND_ASSIGN(const Tensor tensor, reader.Read(entry.name));
-      AddOptions add;
+      CheckpointAddOptions add;
       add.shard = entry.shard;
       ASSERT_OK(writer.Add(entry.name, tensor, add));
     }

@@ -14,8 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "snappy.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -71,9 +71,9 @@ TEST(V1Reader, FileOfTensorFlow) {
     ASSERT_OK_AND_ASSIGN(const Tensor tensor, reader.Read(entries[i].name));
     EXPECT_EQ(Difference(tensor, Tensor::Scalar<float>(i == 0 ? 0.5F : 2.0F)), "");
   }
-  const auto census = reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; });
-  ASSERT_OK(census);
-  EXPECT_EQ(census->whole, 2);
+  const auto counts = reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; });
+  ASSERT_OK(counts);
+  EXPECT_EQ(counts->whole, 2);
 }
 
 // The writer of this test gives the file of TensorFlow.

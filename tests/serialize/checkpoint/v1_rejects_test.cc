@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/slice.h"
@@ -244,8 +244,8 @@ TEST(V1Reader, Limits) {
               StatusIs(Code::kResourceExhausted, HasSubstr("max_entries is 4")));
   EXPECT_THAT(open([](DecodeLimits* limits) { limits->max_name_bytes = 5; }).reader,
               StatusIs(Code::kResourceExhausted, HasSubstr("\"second\" has 6 bytes; the limit max_name_bytes is 5")));
-  EXPECT_THAT(open([](DecodeLimits* limits) { limits->max_unbacked_bytes = 100; }).reader,
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 100")));
+  EXPECT_THAT(open([](DecodeLimits* limits) { limits->max_memory_beyond_input = 100; }).reader,
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 100")));
   EXPECT_THAT(open([](DecodeLimits* limits) { limits->max_depth = 2; }).reader,
               StatusIs(Code::kResourceExhausted, HasSubstr("max_depth")));
   const OpenFile file = open([](DecodeLimits* limits) { limits->max_file_decoded_bytes = 159; });
@@ -269,7 +269,7 @@ TEST(V1Reader, ReadAllMeasuresWhatIsDecoded) {
               StatusIs(Code::kResourceExhausted, HasSubstr("2 tensors together: decodes to 16000 bytes")));
   options.limits.max_file_decoded_bytes = 16000;
   ASSERT_OK_AND_ASSIGN(const CheckpointReader large, CheckpointReader::Open("/v1", options));
-  ASSERT_OK_AND_ASSIGN(const std::vector<NamedTensor> all, large.ReadAll());
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointNamedTensor> all, large.ReadAll());
   EXPECT_THAT(all, SizeIs(2));
 }
 
@@ -333,9 +333,9 @@ TEST(V1Reader, ManyPieces) {
   const std::string list = List(BytesField(1, listed));
   CheckpointReaderOptions options;
   EXPECT_OK(OpenFile(Content{{"", list}}, options).reader);
-  options.limits.max_unbacked_bytes = 1 << 20;
+  options.limits.max_memory_beyond_input = 1 << 20;
   EXPECT_THAT(OpenFile(Content{{"", list}}, options).reader,
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 1048576")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 1048576")));
 }
 
 // The key of each piece has the name of the tensor in it.
@@ -344,7 +344,7 @@ TEST(V1Reader, ManyPiecesOfALongName) {
   std::string listed = BytesField(1, std::string(60'000, 'x')) + testing::ShapeField({kPieces}) + VarintField(3, 4);
   for (uint64_t i = 0; i < kPieces; ++i) listed += BytesField(4, Extent(i, 1));
   EXPECT_THAT(OpenFile(Content{{"", List(BytesField(1, listed))}}).reader,
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
 }
 
 // Every byte of each message in turn, with checksums that are right: read or refused, and what is read is as large as

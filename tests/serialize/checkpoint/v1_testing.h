@@ -14,9 +14,9 @@
 #include "gtest/gtest.h"
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/proto/tensor_slice.pb.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/read/v1_reader.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/wire/slice_codec.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
@@ -115,11 +115,11 @@ struct OpenFile {
 
 inline std::vector<CheckpointDamage> DamageOf(const checkpoint::ReaderImpl& reader, int64_t whole) {
   std::vector<CheckpointDamage> all;
-  const auto census =
+  const auto counts =
       reader.VerifyAll(/*verify_bundle=*/nullptr, [&](const CheckpointDamage& damage) { all.push_back(damage); });
-  EXPECT_OK(census);
-  if (census.ok()) {
-    EXPECT_EQ(census->whole, whole);
+  EXPECT_OK(counts);
+  if (counts.ok()) {
+    EXPECT_EQ(counts->whole, whole);
   }
   return all;
 }

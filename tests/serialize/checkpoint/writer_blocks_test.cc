@@ -15,9 +15,9 @@
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -37,9 +37,9 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::DiscardingFileSystem;
 using ::tensorcask::testing::FaultyFileSystem;
-using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -53,8 +53,8 @@ Tensor Numbers(DType dtype, const TensorShape& shape) {
 }
 
 // Adds `tensor` row-major, in blocks of at most `block` elements; one in three of them as a strided view.
-absl::Status AddInBlocks(const std::string& name, const TensorView& tensor, int64_t block, const AddOptions& options,
-                         CheckpointWriter* writer) {
+absl::Status AddInBlocks(const std::string& name, const TensorView& tensor, int64_t block,
+                         const CheckpointAddOptions& options, CheckpointWriter* writer) {
   CASK_RETURN_IF_ERROR(writer->BeginTensor(name, tensor.dtype(), tensor.shape(), options));
   CASK_ASSIGN_OR_RETURN(const TensorView dense, tensor.Contiguous());
   CASK_ASSIGN_OR_RETURN(const TensorView flat, dense.Reshape({tensor.num_elements()}));
@@ -73,8 +73,8 @@ absl::Status AddInBlocks(const std::string& name, const TensorView& tensor, int6
   return absl::OkStatus();
 }
 
-std::vector<NamedTensor> Samples() {
-  std::vector<NamedTensor> samples;
+std::vector<CheckpointNamedTensor> Samples() {
+  std::vector<CheckpointNamedTensor> samples;
   for (const DType dtype : {DType::kFloat32, DType::kInt8, DType::kComplex128, DType::kBfloat16, DType::kFloat8E4m3fn,
                             DType::kFloat8E8m0fnu}) {
     samples.push_back({absl::StrCat("of/", DTypeName(dtype)), Numbers(dtype, TensorShape({7, 30})),
@@ -88,8 +88,8 @@ std::vector<NamedTensor> Samples() {
 
 absl::Status SaveSamples(const CheckpointWriterOptions& options, int64_t block) {  // 0: whole
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
-  for (const NamedTensor& sample : Samples()) {
-    AddOptions add;
+  for (const CheckpointNamedTensor& sample : Samples()) {
+    CheckpointAddOptions add;
     add.shard = sample.shard % options.num_shards;
     if (sample.name == "large") add.metadata.attributes["unit"] = "m";
     CASK_RETURN_IF_ERROR(block == 0 ? writer.Add(sample.name, sample.tensor, add)
@@ -217,13 +217,13 @@ TEST_P(WriterBlocksRejects, ALevel) {
 }
 
 TEST_P(WriterBlocksRejects, AShardThatIsNotThere) {
-  AddOptions options;
+  CheckpointAddOptions options;
   options.shard = 1;
   Expect(writer_->BeginTensor("w", DType::kFloat32, kShape, options), Code::kInvalidArgument, "for shard 1 of 1");
 }
 
 TEST_P(WriterBlocksRejects, MetadataOfAnotherRank) {
-  AddOptions options;
+  CheckpointAddOptions options;
   options.metadata.memory_format = MemoryFormat::kChannelsLast2d;
   Expect(writer_->BeginTensor("w", DType::kFloat32, kShape, options), Code::kInvalidArgument, "memory_format");
 }
@@ -241,7 +241,7 @@ TEST(WriterBlocks, ALevelOfTheTensorOverridesTheRule) {
   options.file_system = &files;
   options.payload.level = PayloadLevel::kDefault;
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
-  AddOptions add;
+  CheckpointAddOptions add;
   add.level = PayloadLevel::kStored;
   ASSERT_OK(AddInBlocks("w", Numbers(DType::kFloat32, TensorShape({100, 100})), 999, add, &writer));
   ASSERT_OK(writer.Finish());

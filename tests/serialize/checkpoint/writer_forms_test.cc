@@ -15,8 +15,8 @@
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/proto/tensor.pb.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/tensor/shape.h"
@@ -91,7 +91,7 @@ TEST(WriterForms, MetadataTravelsInTheExtension) {
   const Tensor tensor = Tensor::FromValues<float>({1, 2, 3});
   MemoryFileSystem files;
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, WriterTo(&files));
-  AddOptions add;
+  CheckpointAddOptions add;
   add.metadata = SomeMetadata();
   ASSERT_OK(writer.Add("w", tensor, add));
   add.metadata = TensorMetadata();  // may be changed, and says nothing
@@ -128,7 +128,7 @@ TEST(WriterForms, GuardedAsInMessages) {
   };
   for (const LayoutCase& row : kCases) {
     SCOPED_TRACE(row.name);
-    AddOptions add;
+    CheckpointAddOptions add;
     add.layout = StoredLayout::kPreserve;
     add.metadata.name = "n";
     MemoryFileSystem files;
@@ -155,7 +155,7 @@ TEST(WriterForms, StringsKeepNoLayout) {
   MemoryFileSystem preserved;
   MemoryFileSystem dense;
   for (MemoryFileSystem* const files : {&preserved, &dense}) {
-    AddOptions add;
+    CheckpointAddOptions add;
     if (files == &preserved) add.layout = StoredLayout::kPreserve;
     ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, WriterTo(files));
     ASSERT_OK(writer.Add("w", columns, add));
@@ -175,7 +175,7 @@ TEST(WriterForms, PiecesAsTensorFlowStoresThem) {
   ASSERT_OK_AND_ASSIGN(const TensorView column, TensorView(lower).Narrow(1, 2, 1));
   MemoryFileSystem files;
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, WriterTo(&files, 2));
-  AddOptions add;
+  CheckpointAddOptions add;
   add.shard = 1;
   add.metadata = SomeMetadata();
   add.metadata.requires_grad = false;
@@ -249,7 +249,7 @@ TEST(WriterForms, APieceThatIsTheWholeIsATensor) {
   const Tensor scalar = Tensor::Scalar<float>(5);
   MemoryFileSystem plain;
   ASSERT_OK_AND_ASSIGN(CheckpointWriter expected, WriterTo(&plain));
-  AddOptions add;
+  CheckpointAddOptions add;
   add.metadata = SomeMetadata();
   ASSERT_OK(expected.Add("a", tensor, add));
   ASSERT_OK(expected.Add("b", tensor));
@@ -293,7 +293,7 @@ TEST_P(PieceRejects, ForGood) {
     ASSERT_OK(writer.AddSlice("cut", TensorShape({4, 2}), Slice("1,2:-"), two));
     const Piece& piece = GetParam().piece;
     ASSERT_OK_AND_ASSIGN(const TensorShape full, TensorShape::Create(piece.full_shape));
-    AddOptions add;
+    CheckpointAddOptions add;
     add.metadata = piece.metadata;
     const absl::Status refused = piece.slice.empty()
                                      ? writer.Add(piece.name, piece.tensor, add)

@@ -16,9 +16,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
@@ -128,7 +128,7 @@ absl::Status SaveSamples(const std::string& prefix, const std::vector<Named>& sa
   int shard = 0;
   bool threw = false;
   for (const Named& sample : samples) {
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = shard++ % kind.num_shards;
     add.metadata.name = "a name in metadata, which is stored with it";
     // A caller that swallows what Add threw must not get a checkpoint without the tensor.
@@ -204,7 +204,7 @@ TEST_F(WriterMemory, OfBlocks) {
       options.sync = false;
       options.num_threads = num_threads;
       CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, options));
-      AddOptions add;
+      CheckpointAddOptions add;
       add.metadata.name = "a name in metadata, which is stored with it";
       bool threw = false;
       for (const char* const name : {"embedding/of/all/the/words/there/are", "embedding/of/all/positions/there/are"}) {

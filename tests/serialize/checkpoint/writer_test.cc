@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/checkpoint/writer.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 
 #include <sys/resource.h>
 
@@ -14,8 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/checkpoint.pb.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/format/stored_variants.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_header.h"
@@ -31,10 +31,10 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::DiscardingFileSystem;
 using ::tensorcask::testing::EntryOf;
 using ::tensorcask::testing::IndexOf;
-using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::Save;
@@ -79,7 +79,7 @@ std::string FormatExample(const std::string& name) {
 }
 
 // `tensors`, saved with alignment 1, are the example `prefix` of FORMAT.md section 8, which is read as them.
-void ExpectExample(const std::string& prefix, const std::vector<NamedTensor>& tensors, PayloadLevel level) {
+void ExpectExample(const std::string& prefix, const std::vector<CheckpointNamedTensor>& tensors, PayloadLevel level) {
   const std::string path = "/" + prefix;
   MemoryFileSystem files;
   MemoryFileSystem theirs;
@@ -94,7 +94,7 @@ void ExpectExample(const std::string& prefix, const std::vector<NamedTensor>& te
     theirs.Put(path + suffix, example);
   }
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&theirs, path));
-  for (const NamedTensor& named : tensors) {
+  for (const CheckpointNamedTensor& named : tensors) {
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
     EXPECT_TRUE(SameTensor(read, named.tensor));
   }
@@ -211,7 +211,7 @@ TEST_P(AddRejects, ForGood) {
     options.num_shards = 2;
     ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
     ASSERT_OK(writer.Add("there", One()));
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = GetParam().shard;
     const absl::Status refused = writer.Add(GetParam().tensor, GetParam().value, add);
     EXPECT_THAT(refused, StatusIs(GetParam().code, HasSubstr(GetParam().says)));
@@ -238,14 +238,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Writer, TakesEveryDTypeOfTensorFlow) {
   MemoryFileSystem files;
-  std::vector<NamedTensor> tensors;
+  std::vector<CheckpointNamedTensor> tensors;
 #define CASK_ADD(id, number, T, name) \
   if (number < kFirstOwnDTypeNumber) tensors.push_back({name, *Tensor::Zeros(DType::id, TensorShape({3}))});
   CASK_FIXED_SIZE_DTYPES(CASK_ADD)
 #undef CASK_ADD
   ASSERT_OK(Save("/m", tensors, To(&files)));
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m"));
-  for (const NamedTensor& named : tensors) {
+  for (const CheckpointNamedTensor& named : tensors) {
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read(named.name));
     EXPECT_TRUE(SameTensor(read, named.tensor));
     EXPECT_EQ(DTypeName(read.dtype()), named.name);
@@ -363,7 +363,7 @@ TEST(Writer, NeedsLittleMemoryForMuch) {
   CheckpointWriterOptions options = To(&files);
   options.num_shards = 2;
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
-  AddOptions add;
+  CheckpointAddOptions add;
   for (int i = 0; i < 128; ++i) {
     add.shard = i % 2;
     ASSERT_OK(writer.Add(absl::StrCat("tensor", i), tensor, add));

@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
@@ -34,10 +34,10 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::BytesOf;
+using ::tensorcask::testing::CheckpointNamedTensor;
 using ::tensorcask::testing::DiscardingFileSystem;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
-using ::tensorcask::testing::NamedTensor;
 using ::tensorcask::testing::SampleTensors;
 using ::tensorcask::testing::StatusIs;
 using ::testing::AllOf;
@@ -71,13 +71,13 @@ CheckpointWriterOptions To(FileSystem* files, const Mode& mode) {
 
 // Small ones, a large one, a view that is gathered, and pieces.
 absl::Status AddAll(int num_shards, CheckpointWriter* writer) {
-  for (const NamedTensor& named : SampleTensors(num_shards)) {
-    AddOptions add;
+  for (const CheckpointNamedTensor& named : SampleTensors(num_shards)) {
+    CheckpointAddOptions add;
     add.shard = named.shard;
     add.metadata.name = named.name;
     if (absl::Status status = writer->Add(named.name, named.tensor, add); !status.ok()) return status;
   }
-  AddOptions last;
+  CheckpointAddOptions last;
   last.shard = num_shards - 1;
   Tensor large = *Tensor::Create(DType::kInt32, TensorShape({300, 400}));
   std::iota(large.mutable_data<int32_t>(), large.mutable_data<int32_t>() + large.num_elements(), 0);
@@ -88,7 +88,7 @@ absl::Status AddAll(int num_shards, CheckpointWriter* writer) {
   if (absl::Status status = writer->Add("guarded", turned, last); !status.ok()) return status;
   for (int i = 0; i < 3; ++i) {
     const TensorSlice slice = *TensorSlice::Create({{int64_t{100} * i, 100}, {}});
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = i % num_shards;
     absl::Status status = writer->AddSlice("cut", large.shape(), slice, *TensorView(large).Slice(slice), add);
     if (!status.ok()) return status;
@@ -159,7 +159,7 @@ absl::Status SaveSeven(FileSystem* files, int64_t tensor_bytes) {
   CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Zeros(DType::kUint8, TensorShape({tensor_bytes})));
   for (int i = 0; i < 7; ++i) {
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = i % 2;
     CASK_RETURN_IF_ERROR(writer.Add(absl::StrCat("t", i), tensor, add));
   }
@@ -212,14 +212,14 @@ TEST(WriterThreads, AskForRoomForBlocksWithThePaddingBehindTheLast) {
 
 // An encoded tensor, and one whose layout is preserved, may take less than their elements.
 TEST(WriterThreads, AskForRoomForWhatIsStoredAsItIs) {
-  AddOptions encoded;
+  CheckpointAddOptions encoded;
   encoded.level = PayloadLevel::kDefault;
   const Tensor zeros = *Tensor::Zeros(DType::kUint8, TensorShape({4 << 20}));
-  AddOptions preserved;
+  CheckpointAddOptions preserved;
   preserved.layout = StoredLayout::kPreserve;
   const Tensor element = *Tensor::Zeros(DType::kUint8, TensorShape({1}));
   const TensorView repeated = *TensorView(element).Expand({4 << 20});
-  const std::pair<TensorView, AddOptions> firsts[] = {{zeros, encoded}, {repeated, preserved}};
+  const std::pair<TensorView, CheckpointAddOptions> firsts[] = {{zeros, encoded}, {repeated, preserved}};
   for (const auto& [first, add] : firsts) {
     MemoryFileSystem memory;
     Reservations files(&memory);
@@ -240,7 +240,7 @@ TEST(WriterThreads, AskForRoomStepByStepWhereFilesShareAThread) {
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files, {2, 1, true})));
   const Tensor tensor = *Tensor::Zeros(DType::kUint8, TensorShape({4 << 20}));
   for (int i = 0; i < 4; ++i) {
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = i % 2;
     ASSERT_OK(writer.Add(absl::StrCat("t", i), tensor, add));
   }
@@ -255,7 +255,7 @@ TEST(WriterThreads, WithoutWorkTheyChangeNothing) {
     const auto save = [&](FileSystem* files, int num_threads) {
       absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Create("/m", To(files, {5, num_threads, false}));
       if (!writer.ok()) return writer.status();
-      AddOptions add;
+      CheckpointAddOptions add;
       add.shard = 3;
       for (int i = 0; i < num_tensors; ++i) {
         const absl::Status added = writer->Add(absl::StrCat("t", i), Tensor::Scalar<int32_t>(i), add);
@@ -280,7 +280,7 @@ TEST(WriterThreads, ManyTensors) {
   Tensor counter = *Tensor::Zeros(DType::kInt64, TensorShape({1000}));
   for (int i = 0; i < 2000; ++i) {
     counter.mutable_data<int64_t>()[0] = i;  // a write to what a thread may be writing out
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = i % 4;
     ASSERT_OK(writer.Add(absl::StrCat("w", i), counter, add));
   }
@@ -330,7 +330,7 @@ TEST(WriterThreads, AnErrorOfAThreadComesWithALaterCall) {
   absl::Status status;
   int added = 0;
   for (; status.ok() && added < 100000; ++added) {
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = 1;
     status = writer.Add(absl::StrCat("w", added), large, add);
   }
@@ -403,7 +403,7 @@ TEST(WriterThreads, NeedLittleMemoryForMuch) {
   const int64_t before = PeakMemory();
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files, {2, 2, false})));
   for (int i = 0; i < 32; ++i) {
-    AddOptions add;
+    CheckpointAddOptions add;
     add.shard = i % 2;
     ASSERT_OK(writer.Add(absl::StrCat("w", i), repeated, add));
   }

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
-#include "tensorcask/serialize/checkpoint/reader.h"
-#include "tensorcask/serialize/checkpoint/writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/crash/content.h"
 #include "tensorcask/tests/crash/manager_scenarios.h"
@@ -90,7 +90,7 @@ absl::Status SaveNew(FileSystem* files, Content content, bool overwrite, int num
 }
 
 absl::Status MergeParts(FileSystem* files, bool overwrite, bool remove_sources = false) {
-  MergeOptions options;
+  CheckpointMergeOptions options;
   options.file_system = files;
   options.overwrite = overwrite;
   options.remove_sources = remove_sources;

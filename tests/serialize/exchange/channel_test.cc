@@ -275,7 +275,7 @@ TEST(Channel, NoElementIsTouchedOnTheWay) {
 TEST(Channel, TheDeviceMapIsApplied) {
   for (const auto& allocator : {RefPtr<Allocator>(Shared()), CpuAllocator::Default()}) {
     ChannelOptions options;
-    options.decode.device_map = DeviceMap::Only();
+    options.decode.device_map = DeviceMap::RefuseOthers();
     Pair pair = MakePair(options);
     TensorMetadata metadata;
     metadata.device = {DeviceType::kCuda, 1};

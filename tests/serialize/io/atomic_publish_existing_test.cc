@@ -1,4 +1,4 @@
-// AtomicPublish::AddExisting: files that get a second name.
+// Publication::AddExisting: files that get a second name.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/tests/serialize/io/atomic_publish_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -35,7 +35,7 @@ TEST(AtomicPublishExistingTest, AppearAtCommitWithTheOthers) {
   MemoryFileSystem memory;
   memory.Put("s", "content");
   FaultyFileSystem files(&memory);
-  AtomicPublish publish(On(&files));
+  Publication publish(On(&files));
   ASSERT_OK(publish.AddExisting("s", "m.data"));
   ASSERT_OK_AND_ASSIGN(FileSink * index, publish.Add("m.index"));
   ASSERT_OK(index->Append("index"));
@@ -57,7 +57,7 @@ TEST(AtomicPublishExistingTest, WithoutCommitTheSourceStaysAlone) {
   for (const bool links : {true, false}) {
     FaultyFileSystem files(&memory);
     if (!links) files.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kLink);
-    AtomicPublish publish(On(&files));
+    Publication publish(On(&files));
     ASSERT_OK(publish.AddExisting("s", "m.data"));
     EXPECT_EQ(memory.Paths().size(), 2u);
     publish.Abandon();
@@ -76,7 +76,7 @@ TEST(AtomicPublishExistingTest, IsCopiedWhereThereAreNoLinks) {
     FaultyFileSystem files(&memory);
     files.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kLink);
     files.LimitTransfers(100000);
-    AtomicPublish publish(On(&files));
+    Publication publish(On(&files));
     ASSERT_OK(publish.AddExisting("s", "m"));
     ASSERT_OK(publish.Commit());
     EXPECT_EQ(*memory.Find("m"), content);
@@ -104,13 +104,13 @@ TEST(AtomicPublishExistingTest, BadSourcesAreRefused) {
                       {"NoFolder", "taken", "no/m", Code::kNotFound, "/no/m: cannot create: No such file"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
-    AtomicPublish publish(On(FileSystem::Posix()));
+    Publication publish(On(FileSystem::Posix()));
     EXPECT_THAT(publish.AddExisting(folder.Path(row.source), folder.Path(row.target)),
                 StatusIs(row.code, HasSubstr(row.says)));
     EXPECT_OK(publish.Commit()) << "nothing was added";
   }
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("dangling", "pipe", "taken"));
-  AtomicPublish publish(On(FileSystem::Posix()));
+  Publication publish(On(FileSystem::Posix()));
   EXPECT_THAT(publish.AddExisting("", folder.Path("m")), StatusIs(Code::kInvalidArgument, HasSubstr("empty")));
 }
 
@@ -119,7 +119,7 @@ TEST(AtomicPublishExistingTest, RealFilesAreLinkedEvenThroughLinks) {
   folder.Write("s", "content");
   ASSERT_EQ(symlink("s", folder.Path("alias").c_str()), 0);
   ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
-  AtomicPublish publish(On(FileSystem::Posix()));
+  Publication publish(On(FileSystem::Posix()));
   ASSERT_OK(publish.AddExisting(folder.Path("alias"), folder.Path("d/m")));
   ASSERT_OK(publish.Commit());
   struct stat source;
@@ -130,12 +130,12 @@ TEST(AtomicPublishExistingTest, RealFilesAreLinkedEvenThroughLinks) {
   EXPECT_THAT(NamesIn(folder.Path("d")), ElementsAre("m"));
 
   // Once more: rename(2) of two names of one file does nothing, and leaves both.
-  AtomicPublish again(On(FileSystem::Posix(), true, /*overwrite=*/true));
+  Publication again(On(FileSystem::Posix(), true, /*overwrite=*/true));
   ASSERT_OK(again.AddExisting(folder.Path("s"), folder.Path("d/m")));
   ASSERT_OK(again.Commit());
   EXPECT_THAT(NamesIn(folder.Path("d")), ElementsAre("m"));
   // And onto itself.
-  AtomicPublish self(On(FileSystem::Posix(), true, /*overwrite=*/true));
+  Publication self(On(FileSystem::Posix(), true, /*overwrite=*/true));
   ASSERT_OK(self.AddExisting(folder.Path("s"), folder.Path("s")));
   ASSERT_OK(self.Commit());
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("alias", "d", "s"));

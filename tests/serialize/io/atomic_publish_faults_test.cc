@@ -1,6 +1,6 @@
 // Publishing while operations fail, stop or are interrupted: all or nothing.
 
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/publication.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -52,7 +52,7 @@ void PrepareFor(const FaultCase& param, MemoryFileSystem* files) {
 // Publishes kNew.
 absl::Status PublishAs(const FaultCase& param, FileSystem* files) {
   if (param.how == How::kWritten) return PublishAll(On(files, param.sync, param.overwrite), kNew);
-  AtomicPublish publish(On(files, param.sync, param.overwrite));
+  Publication publish(On(files, param.sync, param.overwrite));
   CASK_RETURN_IF_ERROR(publish.AddExisting("s-0", kNew[0].path));
   CASK_RETURN_IF_ERROR(publish.AddExisting("s-1", kNew[1].path));
   CASK_ASSIGN_OR_RETURN(FileSink * index, publish.Add(kNew[2].path));
@@ -220,7 +220,7 @@ TEST(AtomicPublishFailureTest, AFailedSyncFailsTheSaveAndIsNotRetried) {
 TEST(AtomicPublishFailureTest, WhatASinkReportedFailsTheCommit) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
-  AtomicPublish publish(On(&files));
+  Publication publish(On(&files));
   ASSERT_OK_AND_ASSIGN(FileSink * sink, publish.Add("a"));
   files.FailAt(1, ENOSPC, FaultyFileSystem::kOnce, FileOperation::kAppend);
   EXPECT_THAT(sink->Append(std::string(1 << 20, 'x')), StatusIs(Code::kResourceExhausted, HasSubstr("a.tmp-")));

@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
+#include "tensorcask/serialize/io/publication.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ using Code = absl::StatusCode;
 
 TEST(AtomicPublishTest, FilesAppearAtCommitAndNotBefore) {
   MemoryFileSystem memory;
-  AtomicPublish publish(On(&memory));
+  Publication publish(On(&memory));
   ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
   ASSERT_OK_AND_ASSIGN(FileSink * b, publish.Add("b"));
   ASSERT_OK(a->Append("first"));
@@ -70,13 +70,13 @@ TEST(AtomicPublishTest, FilesAppearAtCommitAndNotBefore) {
 TEST(AtomicPublishTest, WithoutCommitNothingIsLeft) {
   MemoryFileSystem memory;
   {
-    AtomicPublish publish(On(&memory));
+    Publication publish(On(&memory));
     ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
     ASSERT_OK(a->Append(std::string(2 << 20, 'x')));
     EXPECT_EQ(memory.Paths().size(), 1u);
   }
   EXPECT_THAT(memory.Paths(), IsEmpty());
-  AtomicPublish publish(On(&memory));
+  Publication publish(On(&memory));
   ASSERT_OK(publish.Add("a"));
   publish.Abandon();
   EXPECT_THAT(memory.Paths(), IsEmpty());
@@ -86,7 +86,7 @@ TEST(AtomicPublishTest, WithoutCommitNothingIsLeft) {
 
 TEST(AtomicPublishTest, NothingAddedIsNothingPublished) {
   MemoryFileSystem memory;
-  AtomicPublish publish(On(&memory));
+  Publication publish(On(&memory));
   EXPECT_OK(publish.Commit());
   EXPECT_THAT(memory.Paths(), IsEmpty());
 }
@@ -118,7 +118,7 @@ TEST(AtomicPublishTest, OldFilesAreRemovedAfterTheSwitchAndTheOldSwitchBeforeThe
   PutAll(&memory, {{"old.index", "i"}, {"old-0", "0"}, {"old-1", "1"}, {"m.data-1", "stays"}});
   FaultyFileSystem files(&memory);
   PublishOptions options = On(&files, /*sync=*/true, /*overwrite=*/true);
-  AtomicPublish publish(options);
+  Publication publish(options);
   for (const Content& file : kNew) {
     ASSERT_OK_AND_ASSIGN(FileSink* const sink, publish.Add(file.path));
     ASSERT_OK(sink->Append(file.bytes));
@@ -145,7 +145,7 @@ TEST(AtomicPublishTest, AnOldSwitchThatCannotBeRemovedIsAnErrorAndTheNewFilesSta
   MemoryFileSystem memory;
   PutAll(&memory, {{"old.index", "i"}, {"old-0", "0"}});
   FaultyFileSystem files(&memory);
-  AtomicPublish publish(On(&files, /*sync=*/true, /*overwrite=*/true));
+  Publication publish(On(&files, /*sync=*/true, /*overwrite=*/true));
   ASSERT_OK_AND_ASSIGN(FileSink* const sink, publish.Add("m"));
   ASSERT_OK(sink->Append("new"));
   publish.RemoveOldSwitch("old.index");
@@ -172,7 +172,7 @@ TEST(AtomicPublishTest, AFileMayGetAnotherNameAndOneMayComeBeforeTheSwitch) {
   ASSERT_EQ(memory.MakeFolder("d"), 0);
   memory.Put("taken", "old");
   FaultyFileSystem files(&memory);
-  AtomicPublish publish(On(&files));
+  Publication publish(On(&files));
   ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
   ASSERT_OK_AND_ASSIGN(FileSink * index, publish.Add("index"));
   ASSERT_OK_AND_ASSIGN(FileSink * b, publish.AddBeforeSwitch("b"));
@@ -212,12 +212,12 @@ TEST(AtomicPublishTest, ATakenNameIsRefusedEarly) {
   MemoryFileSystem memory;
   memory.Put("a", "old");
   ASSERT_EQ(memory.MakeFolder("d"), 0);
-  AtomicPublish publish(On(&memory));
+  Publication publish(On(&memory));
   EXPECT_THAT(publish.Add("a"), StatusIs(Code::kAlreadyExists, HasSubstr("a: exists already")));
   EXPECT_THAT(publish.Add("d"), StatusIs(Code::kAlreadyExists, HasSubstr("d: exists already")));
   ASSERT_OK(publish.Add("b"));
   EXPECT_THAT(publish.Add("b"), StatusIs(Code::kAlreadyExists, HasSubstr("b: added twice")));
-  AtomicPublish overwriting(On(&memory, true, /*overwrite=*/true));
+  Publication overwriting(On(&memory, true, /*overwrite=*/true));
   EXPECT_OK(overwriting.Add("a"));
   EXPECT_THAT(overwriting.Add("d"), StatusIs(Code::kFailedPrecondition, HasSubstr("d: is not a regular file")));
 }
@@ -244,7 +244,7 @@ TEST(AtomicPublishTest, BadPathsAreRefused) {
   for (const bool overwrite : {false, true}) {
     for (const Row& row : rows) {
       SCOPED_TRACE(row.name);
-      AtomicPublish publish(On(FileSystem::Posix(), false, overwrite));
+      Publication publish(On(FileSystem::Posix(), false, overwrite));
       EXPECT_THAT(publish.Add(row.path), StatusIs(row.code, HasSubstr(row.says)));
     }
   }
@@ -259,7 +259,7 @@ TEST(AtomicPublishTest, NamesAtTheLimitOfTheSystem) {
   names.push_back(umlauts);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
-    AtomicPublish publish(On(FileSystem::Posix(), false));
+    Publication publish(On(FileSystem::Posix(), false));
     ASSERT_OK(publish.Add(folder.Path(name)));
     const std::string temporary = NamesIn(folder.path()).at(0);
     EXPECT_LE(temporary.size(), 255u);
@@ -278,11 +278,11 @@ TEST(AtomicPublishTest, PathsAtTheLimitOfTheSystem) {
   MemoryFileSystem memory;
   const std::string folder = std::string(4094 - 10, '/');
   for (const size_t name_bytes : {1, 5, 10, 11}) {
-    AtomicPublish publish(On(&memory, false));
+    Publication publish(On(&memory, false));
     const std::string path = folder + std::string(name_bytes, 'n');
     EXPECT_THAT(publish.Add(path), StatusIs(Code::kInvalidArgument, HasSubstr("limit is 4095"))) << "no room for .tmp-";
   }
-  AtomicPublish publish(On(&memory, false));
+  Publication publish(On(&memory, false));
   const std::string path = std::string(4095 - 30, '/') + std::string(30, 'n');
   ASSERT_OK(publish.Add(path));
   ASSERT_OK(publish.Commit());
@@ -291,7 +291,7 @@ TEST(AtomicPublishTest, PathsAtTheLimitOfTheSystem) {
 
 TEST(AtomicPublishTest, TheErrorOfAMissingFolderKeepsItsNumber) {
   const TempFolder folder;
-  AtomicPublish publish(On(FileSystem::Posix()));
+  Publication publish(On(FileSystem::Posix()));
   const absl::Status status = publish.Add(folder.Path("no/a")).status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no folder ")));
   EXPECT_EQ(ErrorNumberOf(status), ENOENT);
@@ -341,7 +341,7 @@ TEST(AtomicPublishTest, NewFilesHaveThePermissionsThatTheOldOnesHaveInCommon) {
 TEST(AtomicPublishTest, AVanishedFolderIsAnErrorNamingTheFile) {
   const TempFolder folder;
   ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
-  AtomicPublish publish(On(FileSystem::Posix()));
+  Publication publish(On(FileSystem::Posix()));
   ASSERT_OK(publish.Add(folder.Path("d/a")));
   ASSERT_EQ(unlink(folder.Path("d/" + NamesIn(folder.Path("d")).at(0)).c_str()), 0);
   ASSERT_EQ(rmdir(folder.Path("d").c_str()), 0);
@@ -432,16 +432,16 @@ TEST(AtomicPublishTest, ATemporaryNameThatIsTakenIsPassedOver) {
 TEST(AtomicPublishTest, TheFirstTemporaryNameIsFixedAndTakenOverFromADeadWriter) {
   MemoryFileSystem memory;
   memory.Put("a.tmp-0000000000000000", "half a file");
-  AtomicPublish publish(On(&memory));
+  Publication publish(On(&memory));
   ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
   EXPECT_EQ(a->path(), "a.tmp-0000000000000000");
   ASSERT_OK(a->Append("whole"));
-  AtomicPublish second(On(&memory));
+  Publication second(On(&memory));
   ASSERT_OK_AND_ASSIGN(FileSink * b, second.Add("a"));
   EXPECT_NE(b->path(), a->path()) << "its writer lives";
   PublishOptions random = On(&memory);
   random.random_names = true;
-  AtomicPublish third(random);
+  Publication third(random);
   ASSERT_OK_AND_ASSIGN(FileSink * c, third.Add("c"));
   EXPECT_NE(c->path(), "c.tmp-0000000000000000");
   third.Abandon();
@@ -468,7 +468,7 @@ TEST(AtomicPublishTest, LargeFilesThatWillBeSyncedReachTheDiskWhileTheyGrow) {
   const TempFolder folder;
   for (const bool sync : {false, true}) {
     EarlySyncs files(FileSystem::Posix());
-    AtomicPublish publish(On(&files, sync));
+    Publication publish(On(&files, sync));
     const std::string path = folder.Path(sync ? "synced" : "not synced");
     ASSERT_OK_AND_ASSIGN(FileSink* const sink, publish.Add(path));
     for (int i = 0; i < 40; ++i) EXPECT_OK(sink->Append(std::string(kMiB, static_cast<char>(i))));
@@ -494,7 +494,7 @@ TEST(AtomicPublishTest, CopiesOfLargeFilesDoTheSame) {
   ReadOptions options;
   options.file_system = &files;
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const ByteSource> source, OpenFileSource(folder.Path("from"), options));
-  AtomicPublish publish(On(&files, /*sync=*/true));
+  Publication publish(On(&files, /*sync=*/true));
   ASSERT_OK_AND_ASSIGN(FileSink* const sink, publish.Add(folder.Path("to")));
   ASSERT_OK(sink->AppendFrom(*source, 0, kBytes));
   ASSERT_OK(publish.Commit());

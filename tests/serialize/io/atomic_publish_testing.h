@@ -9,8 +9,8 @@
 
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 
@@ -23,7 +23,7 @@ struct Content {
 
 // Publishes `files` in this order; the first thing that goes wrong.
 inline absl::Status PublishAll(const PublishOptions& options, const std::vector<Content>& files) {
-  AtomicPublish publish(options);
+  Publication publish(options);
   std::vector<FileSink*> sinks;
   for (const Content& file : files) {
     CASK_ASSIGN_OR_RETURN(FileSink * sink, publish.Add(file.path));

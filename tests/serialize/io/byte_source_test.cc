@@ -15,8 +15,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/io/internal/piece_buffer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"

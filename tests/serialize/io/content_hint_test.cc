@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/io/internal/content_hint.h"
+#include "tensorcask/serialize/io/content_hint.h"
 
 #include <memory>
 #include <string>

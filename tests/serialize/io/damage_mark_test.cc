@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/io/internal/damage_mark.h"
+#include "tensorcask/serialize/io/damage_mark.h"
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
@@ -23,7 +23,7 @@ TEST(DamageMark, APartIsDamagedOnlyByDataLoss) {
   EXPECT_FALSE(HasWrongChecksum(part));
   EXPECT_FALSE(IsDamagedPart(absl::DataLossError("is missing")));
   for (const absl::Status& other : {absl::OkStatus(), absl::NotFoundError("no tensor"), absl::UnimplementedError("new"),
-                                    MarkProcessError(absl::DataLossError("no memory"))}) {
+                                    MarkResourceFailure(absl::DataLossError("no memory"))}) {
     EXPECT_FALSE(IsDamagedPart(MarkDamagedPart(other))) << other;
     EXPECT_EQ(MarkDamagedPart(other).message(), other.message());
   }

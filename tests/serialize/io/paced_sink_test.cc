@@ -1,6 +1,6 @@
 // Copies that can be watched and ended: the pieces, what is told of them, and the end.
 
-#include "tensorcask/serialize/io/internal/paced_sink.h"
+#include "tensorcask/serialize/io/paced_sink.h"
 
 #include <cstdint>
 #include <functional>

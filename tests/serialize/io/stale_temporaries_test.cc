@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/io/internal/stale_temporaries.h"
+#include "tensorcask/serialize/io/stale_temporaries.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -16,8 +16,8 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/io/internal/atomic_publish.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -84,7 +84,7 @@ TEST(StaleTemporaries, WhereLocksAreUnknownAllStay) {
   files.FailAt(1, EOPNOTSUPP, FaultyFileSystem::kForEver, FileOperation::kRemoveUnlocked);
   ASSERT_OK_AND_ASSIGN(const RemovedTemporaries removed, RemoveStaleTemporaries("/", All, &files));
   EXPECT_EQ(removed.left, 1);
-  AtomicPublish publish(Overwriting(&files));
+  Publication publish(Overwriting(&files));
   ASSERT_OK(publish.Add("/a"));
   ASSERT_OK(publish.Commit());
   EXPECT_THAT(memory.Paths(), ElementsAre("/a", "/a.tmp-0000000000000000"));
@@ -106,7 +106,7 @@ TEST(StaleTemporaries, OnlyRegularFilesAreRemoved) {
 
 TEST(ListTemporaries, SaysWhichHaveAWriterAndRemovesNone) {
   const TempFolder folder;
-  AtomicPublish living(Overwriting());
+  Publication living(Overwriting());
   ASSERT_OK(living.Add(folder.Path("alive")));
   const std::string digits = ".tmp-0123456789abcdef";
   folder.Write("dead" + digits, "four");
@@ -184,7 +184,7 @@ TEST(StaleTemporaries, AWriterHoldsItsFilesUntilTheyHaveTheirNames) {
     EXPECT_EQ(removed.files, 0) << FileOperationName(operation) << " " << path;
     looked += removed.left;
   });
-  AtomicPublish publish({&files, /*sync=*/true, /*overwrite=*/false});
+  Publication publish({&files, /*sync=*/true, /*overwrite=*/false});
   for (const char* name : {"a", "b", "index"}) ASSERT_OK(publish.Add(folder.Path(name)));
   ASSERT_OK(publish.Commit());
   EXPECT_GT(looked, 30);
@@ -241,7 +241,7 @@ class Process {
   int tell_ = -1;
 };
 
-bool AddTwo(const TempFolder& folder, AtomicPublish* publish) {
+bool AddTwo(const TempFolder& folder, Publication* publish) {
   for (const char* name : {"data", "index"}) {
     const absl::StatusOr<FileSink*> sink = publish->Add(folder.Path(name));
     if (!sink.ok() || !(*sink)->Append("1234567").ok() || !(*sink)->Flush(/*sync=*/false).ok()) return false;
@@ -251,17 +251,17 @@ bool AddTwo(const TempFolder& folder, AtomicPublish* publish) {
 
 TEST(StaleTemporaries, OfAWriterInAnotherProcessStayWhileItLives) {
   const TempFolder folder;
-  AtomicPublish* publish = nullptr;
+  Publication* publish = nullptr;
   Process writer(
       [&] {
-        publish = new AtomicPublish(Overwriting());
+        publish = new Publication(Overwriting());
         if (!AddTwo(folder, publish)) _exit(3);
       },
       [&] { return publish->Commit().ok(); });
   ASSERT_OK_AND_ASSIGN(const RemovedTemporaries removed, RemoveStaleTemporaries(folder.path(), All));
   EXPECT_EQ(removed.files, 0);
   EXPECT_EQ(removed.left, 2);
-  AtomicPublish second(Overwriting());
+  Publication second(Overwriting());
   EXPECT_TRUE(AddTwo(folder, &second));
   ASSERT_OK(second.Commit());
   EXPECT_THAT(NamesIn(folder.path()), SizeIs(4)) << "those of the other writer are left alone";
@@ -272,7 +272,7 @@ TEST(StaleTemporaries, OfAWriterInAnotherProcessStayWhileItLives) {
 TEST(StaleTemporaries, OfAKilledWriterAreRemoved) {
   const TempFolder folder;
   const auto write = [&] {
-    if (!AddTwo(folder, new AtomicPublish(Overwriting()))) _exit(3);
+    if (!AddTwo(folder, new Publication(Overwriting()))) _exit(3);
   };
   Process(write, [] { return true; }).Kill();
   EXPECT_THAT(NamesIn(folder.path()), SizeIs(2));
@@ -284,7 +284,7 @@ TEST(StaleTemporaries, OfAKilledWriterAreRemoved) {
   // The next writer of these names does it, too.
   Process(write, [] { return true; }).Kill();
   EXPECT_THAT(NamesIn(folder.path()), SizeIs(2));
-  AtomicPublish next(Overwriting());
+  Publication next(Overwriting());
   EXPECT_TRUE(AddTwo(folder, &next));
   EXPECT_THAT(NamesIn(folder.path()), SizeIs(2));
   ASSERT_OK(next.Commit());
@@ -298,7 +298,7 @@ TEST(StaleTemporaries, StayWhileAForkedChildOfTheWriterLives) {
   ASSERT_EQ(pipe(ends), 0);
   Process writer(
       [&] {
-        if (!AddTwo(folder, new AtomicPublish(Overwriting()))) _exit(3);
+        if (!AddTwo(folder, new Publication(Overwriting()))) _exit(3);
         child = fork();
         if (child == 0) {
           char byte = 0;

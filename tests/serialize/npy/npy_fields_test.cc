@@ -124,7 +124,7 @@ TEST(NpyFields, AreInflatedInOnePassOfAnNpzFile) {
 
 TEST(NpyFields, ThatDoNotFitInMemoryTogetherTakeFewPasses) {
   NpyReaderOptions options;
-  options.limits.max_unbacked_bytes = 1 << 20;
+  options.limits.max_memory_beyond_input = 1 << 20;
   auto source = std::make_shared<CountingSource>(ManyFields(100, 30000));
   ASSERT_OK_AND_ASSIGN(const NpyReader reader, NpyReader::Open(source, options));
   source->TakeTimesRead();
@@ -219,9 +219,9 @@ TEST(NpyFields, OfLargeDeflatedStructuresAreRefused) {
   const std::string bytes =
       NpzOf({{"a.npy", NpyOf("[('x','|b1'),('y','|V5000000')]", "(1,)", std::string(5000001, '\0'))}});
   NpyReaderOptions options;
-  options.limits.max_unbacked_bytes = 4'000'000;
+  options.limits.max_memory_beyond_input = 4'000'000;
   ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open(MakeMemorySource("a", bytes), options));
-  EXPECT_THAT(reader.Read("a.x").status(), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  EXPECT_THAT(reader.Read("a.x").status(), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
   ASSERT_OK(reader.VerifyAll([](const NpyDamage& damage) {
     EXPECT_THAT(damage.status, StatusIs(Code::kResourceExhausted, HasSubstr("a deflated structure of 5000001 bytes")));
   }));
@@ -244,7 +244,7 @@ TEST(NpyListing, HasOneBudgetForAllMembers) {
   const std::string many = LongNames(12);
   ASSERT_LT(many.size(), 20000);
   EXPECT_THAT(NpzReader::Open(MakeMemorySource("a", many)).status(),
-              StatusIs(Code::kResourceExhausted, HasSubstr("the limit max_unbacked_bytes is 67108864")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("the limit max_memory_beyond_input is 67108864")));
 }
 
 TEST(NpyListing, HasOneBudgetForAllFilesThatShareIt) {
@@ -258,7 +258,7 @@ TEST(NpyListing, HasOneBudgetForAllFilesThatShareIt) {
     status = reader.status();
     if (reader.ok()) readers.push_back(*std::move(reader));
   }
-  EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  EXPECT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
 }
 
 TEST(NpyListing, CountsTheAxesOfFields) {
@@ -268,7 +268,7 @@ TEST(NpyListing, CountsTheAxesOfFields) {
   for (int i = 0; i < 252; ++i) shape += "1,";
   const std::string bytes = NpyOf(descr + "]", shape + "0)", "");
   EXPECT_THAT(NpyReader::Open(MakeMemorySource("a", bytes)).status(),
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
 }
 
 TEST(NpyListing, TakesHonestFiles) {
@@ -276,7 +276,7 @@ TEST(NpyListing, TakesHonestFiles) {
   std::vector<std::pair<std::string, std::string>> members;
   for (int i = 0; i < 20000; ++i) members.emplace_back(absl::StrCat("layer_", i, "/kernel.npy"), array);
   NpyReaderOptions options;
-  options.limits.max_unbacked_bytes = 0;  // what is stored is enough
+  options.limits.max_memory_beyond_input = 0;  // what is stored is enough
   const std::string bytes = NpzOf(members);
   ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open(MakeMemorySource("a", bytes), options));
   EXPECT_EQ(reader.entries().size(), 20000);

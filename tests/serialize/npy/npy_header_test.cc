@@ -283,7 +283,7 @@ TEST(NpyHeader, LimitsAndOptions) {
   EXPECT_THAT(Open(empty), StatusIs(Code::kDataLoss));
   const std::string many = File(Text("'|S0'", "(268435456,)"));
   ASSERT_OK_AND_ASSIGN(const NpyReader reader, Open(many));
-  EXPECT_THAT(reader.Read(), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  EXPECT_THAT(reader.Read(), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
   const std::string code_point = File(Text("'<U1'", "(1,)"), absl::string_view("\x00\x00\x11\x00", 4));
   ASSERT_OK_AND_ASSIGN(const NpyReader unicode, Open(code_point));
   EXPECT_THAT(unicode.Read(), StatusIs(Code::kDataLoss, HasSubstr("code point 1114112")));

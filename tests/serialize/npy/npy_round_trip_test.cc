@@ -156,22 +156,22 @@ TEST(NpyRoundTrip, DTypesThatNumpyLacks) {
     const Tensor tensor = RandomTensor(dtype, TensorShape({3, 2}), &random);
     std::string bytes;
     StringSink sink(&bytes);
-    EXPECT_THAT(EncodeNpy(tensor, {}, {}, &sink), StatusIs(Code::kUnimplemented, HasSubstr("opaque_dtypes")));
+    EXPECT_THAT(EncodeNpy(tensor, {}, {}, &sink), StatusIs(Code::kUnimplemented, HasSubstr("store_opaquely")));
     NpyFormat format;
-    format.opaque_dtypes = true;
+    format.store_opaquely = true;
     bytes = Npy(tensor, format);
     ASSERT_OK_AND_ASSIGN(const NpyReader without, OpenBytes(bytes));
     EXPECT_EQ(without.entries()[0].dtype, DType::kInvalid);
-    EXPECT_THAT(without.Read(), StatusIs(Code::kUnimplemented, HasSubstr("opaque_dtype")));
+    EXPECT_THAT(without.Read(), StatusIs(Code::kUnimplemented, HasSubstr("dtype_of_opaque_elements")));
     NpyReaderOptions options;
-    options.opaque_dtype = dtype;
+    options.dtype_of_opaque_elements = dtype;
     ASSERT_OK_AND_ASSIGN(const NpyReader reader, OpenBytes(bytes, options));
     ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read());
     EXPECT_TRUE(Equal(read, tensor));
   }
   NpyReaderOptions bad;
-  bad.opaque_dtype = DType::kBool;
-  EXPECT_THAT(OpenBytes("", bad), StatusIs(Code::kInvalidArgument, HasSubstr("opaque_dtype")));
+  bad.dtype_of_opaque_elements = DType::kBool;
+  EXPECT_THAT(OpenBytes("", bad), StatusIs(Code::kInvalidArgument, HasSubstr("dtype_of_opaque_elements")));
 }
 
 TEST(NpyRoundTrip, TimesKeepTheirUnit) {

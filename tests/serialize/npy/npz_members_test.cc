@@ -149,7 +149,7 @@ TEST(NpzExpansion, TheDefaultAcceptsZerosAndACallerCanSetLess) {
   write.deflate_level = 6;
   ASSERT_OK(WriteNpz(&files, {{"w", zeros}}, write));
   NpyReaderOptions options = In(&files);
-  options.limits.max_unbacked_bytes = 0;
+  options.limits.max_memory_beyond_input = 0;
   ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open("a.npz", options));
   const uint64_t ratio = zeros.bytes().size() / reader.entries()[0].stored_bytes;
   EXPECT_GT(ratio, 1000u);
@@ -174,7 +174,7 @@ TEST(NpzExpansion, StringsCountAsTheyAreInMemory) {
   write.deflate_level = 9;
   ASSERT_OK(WriteNpz(&files, {{"s", strings}}, write));
   NpyReaderOptions options = In(&files);
-  options.limits.max_unbacked_bytes = 0;
+  options.limits.max_memory_beyond_input = 0;
   ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open("a.npz", options));
   EXPECT_THAT(reader.Read("s"), StatusIs(Code::kResourceExhausted, HasSubstr("max_expansion")));
 }

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/element_stream.h"
-#include "tensorcask/serialize/io/internal/forwarding_file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_types.h"

@@ -237,7 +237,7 @@ TEST(ChunkCodec, SaysSoWithoutMemory) {
     EXPECT_THAT(poor.Encode(bytes, nullptr), StatusIs(Code::kResourceExhausted, HasSubstr("no memory")));
     const absl::Status status = decoder.Decode(coded, nullptr, absl::MakeSpan(out));
     EXPECT_THAT(status, StatusIs(Code::kResourceExhausted));
-    EXPECT_TRUE(IsProcessError(status)) << "no damage";
+    EXPECT_TRUE(IsResourceFailure(status)) << "no damage";
   }
   EXPECT_EQ(EncodeOrFail(&poor, bytes), coded) << "a failure leaves nothing behind";
   ExpectDecodes(&decoder, coded, bytes);

@@ -109,7 +109,7 @@ TEST(PayloadMemory, AClaimTakesNone) {
   const Claim claims[] = {
       {"AllThereCanBe", uint64_t{1} << 60, 1, kInvalid, "the index of its 4398046511104 chunks"},
       {"AChunkMore", (1 << 20) / 4 + 1, 1, absl::StatusCode::kDataLoss, "index is wrong"},
-      {"PastTheLimits", uint64_t{1} << 34, 65536, absl::StatusCode::kResourceExhausted, "past max_unbacked_bytes"},
+      {"PastTheLimits", uint64_t{1} << 34, 65536, absl::StatusCode::kResourceExhausted, "past max_memory_beyond_input"},
       {"LargerThanDecoded", 15, 1, kInvalid, "chunk 0 has 64 bytes; it decodes to 60"},
   };
   for (const Claim& claim : claims) {

@@ -166,7 +166,7 @@ Forge Bomb() {
 TEST(PayloadRejects, ExpansionPastTheLimit) {
   Forge forge = Bomb();
   EXPECT_THAT(PayloadReader::Open(forge.Bytes(), {}),
-              StatusIs(Code::kResourceExhausted, HasSubstr("decodes to 1073741824, past max_unbacked_bytes")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("decodes to 1073741824, past max_memory_beyond_input")));
   const uint64_t size = forge.Bytes().size();
   const uint64_t limit = 1000 * size + (64 << 20);
   // What is missing to the limit is a gap.
@@ -176,13 +176,13 @@ TEST(PayloadRejects, ExpansionPastTheLimit) {
   EXPECT_THAT(PayloadReader::Open(forge.Bytes(), {}), StatusIs(Code::kResourceExhausted));
 
   PayloadReadOptions options;
-  options.limits.max_unbacked_bytes = 1 << 30;
+  options.limits.max_memory_beyond_input = 1 << 30;
   EXPECT_OK(PayloadReader::Open(Bomb().Bytes(), options));
-  options.limits.max_unbacked_bytes = 0;
+  options.limits.max_memory_beyond_input = 0;
   options.limits.max_expansion = 1;
   EXPECT_OK(PayloadReader::Open(Forge{Header(DType::kInt8, 0), "", {}}.Bytes(), options));
   EXPECT_THAT(PayloadReader::Open(ThreeChunks().Bytes(), options), StatusIs(Code::kResourceExhausted));
-  options.limits.max_unbacked_bytes = std::numeric_limits<int64_t>::max();
+  options.limits.max_memory_beyond_input = std::numeric_limits<int64_t>::max();
   options.limits.max_expansion = std::numeric_limits<int64_t>::max();
   EXPECT_OK(PayloadReader::Open(ThreeChunks().Bytes(), options));
 }
@@ -190,7 +190,7 @@ TEST(PayloadRejects, ExpansionPastTheLimit) {
 // A slice of what is within the limits takes the memory of a chunk.
 TEST(Payload, ABombWithinTheLimitTakesNoMemoryUntilItIsRead) {
   PayloadReadOptions options;
-  options.limits.max_unbacked_bytes = int64_t{1} << 60;
+  options.limits.max_memory_beyond_input = int64_t{1} << 60;
   Forge forge = Bomb();
   forge.header.num_elements = uint64_t{1} << 40;  // 4 TiB
   forge.chunks.resize(1 << 20, forge.chunks[0]);

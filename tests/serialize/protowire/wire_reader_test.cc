@@ -11,7 +11,7 @@
 #include "tensorcask/proto/tensor_slice.pb.h"
 #include "tensorcask/serialize/protowire/message_rules.h"
 #include "tensorcask/serialize/protowire/wire_writer.h"
-#include "tensorcask/serialize/wire/internal/tensor_rules.h"
+#include "tensorcask/serialize/wire/message/tensor_rules.h"
 #include "tensorcask/tensor/base/utf8.h"
 #include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"

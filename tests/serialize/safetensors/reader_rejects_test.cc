@@ -1,6 +1,6 @@
 // Files that break a rule of the format.
 
-#include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
 
 #include <cstdint>
 #include <string>
@@ -185,9 +185,9 @@ TEST_P(SafetensorsLists, AndReadsNothing) {
   EXPECT_THAT(reader->Map(entry.name), refuses);
   EXPECT_THAT(reader->ReadSlice(entry.name, TensorSlice::Full(entry.shape.rank())), refuses);
   EXPECT_THAT(reader->ReadAll(), refuses);
-  const absl::StatusOr<SafetensorsCensus> census = reader->VerifyAll([](const SafetensorsDamage&) { ADD_FAILURE(); });
-  ASSERT_OK(census.status());
-  EXPECT_EQ(census->not_checked, 1);
+  const absl::StatusOr<SafetensorsCensus> counts = reader->VerifyAll([](const SafetensorsDamage&) { ADD_FAILURE(); });
+  ASSERT_OK(counts.status());
+  EXPECT_EQ(counts->not_checked, 1);
 }
 
 const ListedCase kUnknown[] = {

@@ -1,6 +1,6 @@
 // Reading: what unusual files give, slices, mapping, aliases, limits, models in several files.
 
-#include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
-#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/memory/caching_allocator.h"
@@ -225,9 +225,9 @@ TEST(SafetensorsReader, EveryWayOfReadingGivesTheSameElements) {
         EXPECT_TRUE(Equal(target, wanted));
       }
     }
-    ASSERT_OK_AND_ASSIGN(const SafetensorsCensus census, reader.VerifyAll([](const SafetensorsDamage&) { FAIL(); }));
-    EXPECT_EQ(census.verified + census.without_checksum, static_cast<int64_t>(tensors.size()));
-    EXPECT_EQ(census.without_checksum == 0, checksums);
+    ASSERT_OK_AND_ASSIGN(const SafetensorsCensus counts, reader.VerifyAll([](const SafetensorsDamage&) { FAIL(); }));
+    EXPECT_EQ(counts.verified + counts.without_checksum, static_cast<int64_t>(tensors.size()));
+    EXPECT_EQ(counts.without_checksum == 0, checksums);
   }
 }
 
@@ -302,10 +302,10 @@ TEST(SafetensorsReader, LimitsHold) {
   EXPECT_THAT(OpenBytes(MakeFile(R"({"__metadata__":{"a":"","b":""}})"), options),
               StatusIs(Code::kResourceExhausted, HasSubstr("max_entries")));
   options = {};
-  options.limits.max_unbacked_bytes = 100;  // besides the bytes of the header
-  EXPECT_THAT(OpenBytes(file, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  options.limits.max_memory_beyond_input = 100;  // besides the bytes of the header
+  EXPECT_THAT(OpenBytes(file, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
   EXPECT_THAT(OpenBytes(MakeFile(R"({"__metadata__":{"a":"","b":""}})"), options),
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
   EXPECT_OK(OpenBytes(MakeFile("{}"), options));
   options = {};
   options.max_header_bytes = 10;
@@ -434,8 +434,8 @@ TEST_F(ShardedModel, WhatDoesNotFitTogetherIsRefused) {
   rejects(R"({"metadata":{}})", Code::kDataLoss, "no weight_map");
   rejects("[]", Code::kDataLoss, "must be an object");
   rejects("", Code::kDataLoss, "this is an empty file");
-  options_.limits.max_unbacked_bytes = 50;
-  rejects(R"({"weight_map":{"a":"m-1.safetensors"}})", Code::kResourceExhausted, "max_unbacked_bytes");
+  options_.limits.max_memory_beyond_input = 50;
+  rejects(R"({"weight_map":{"a":"m-1.safetensors"}})", Code::kResourceExhausted, "max_memory_beyond_input");
   options_.max_header_bytes = 3;
   rejects(R"({"weight_map":{}})", Code::kResourceExhausted, "max_header_bytes");
 }
@@ -463,13 +463,13 @@ TEST_F(ShardedModel, TensorsThatTheIndexDoesNotListAreReadAndNoted) {
     ASSERT_OK_AND_ASSIGN(const Tensor c, reader.Read("c"));
     EXPECT_EQ(c.bytes(), Bytes(16).substr(8));
     std::vector<std::string> damage;
-    ASSERT_OK_AND_ASSIGN(const SafetensorsCensus census, reader.VerifyAll([&](const SafetensorsDamage& one) {
+    ASSERT_OK_AND_ASSIGN(const SafetensorsCensus counts, reader.VerifyAll([&](const SafetensorsDamage& one) {
       EXPECT_THAT(one.status, StatusIs(Code::kDataLoss, HasSubstr(one.file)));
       damage.push_back(absl::StrCat(one.file, " ", one.tensor));
     }));
     EXPECT_THAT(damage,
                 ElementsAre("d/m-1.safetensors ", "d/m-2.safetensors ", "d/m-3.safetensors ", "d/m-1.safetensors d"));
-    EXPECT_EQ(census.without_checksum, 3);
+    EXPECT_EQ(counts.without_checksum, 3);
     EXPECT_THAT(
         reader.notes(),
         ElementsAre("d/m-1.safetensors: has 1 tensor that d/m.safetensors.index.json does not list there: \"a\"",
@@ -510,12 +510,12 @@ TEST_F(ShardedModel, AMissingOrDamagedFileHidesOnlyItsTensors) {
               ElementsAre(HasSubstr("d/m-4.safetensors"),
                           "2 of the 4 files that it lists are missing: m-3.safetensors, m-5.safetensors"));
   std::vector<std::string> damage;
-  ASSERT_OK_AND_ASSIGN(const SafetensorsCensus census, reader.VerifyAll([&](const SafetensorsDamage& one) {
+  ASSERT_OK_AND_ASSIGN(const SafetensorsCensus counts, reader.VerifyAll([&](const SafetensorsDamage& one) {
     damage.push_back(one.tensor.empty() ? one.file : one.tensor);
   }));
   EXPECT_THAT(damage, ElementsAre("d/m-3.safetensors", "d/m-4.safetensors", "d/m-5.safetensors", "c"));
-  EXPECT_EQ(census.lost, 4);
-  EXPECT_EQ(census.without_checksum, 1);
+  EXPECT_EQ(counts.lost, 4);
+  EXPECT_EQ(counts.without_checksum, 1);
 }
 
 // ---- Files that fail -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/safetensors/dtypes.h"
-#include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/serialize/stored/packed_elements.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"

@@ -1,6 +1,6 @@
 // Models in several files, and saves that fail.
 
-#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/serialize/safetensors/safetensors_writer.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"

@@ -1,6 +1,6 @@
 // Writing: bytes, round trips, streaming, several files, and what goes wrong.
 
-#include "tensorcask/serialize/safetensors/writer.h"
+#include "tensorcask/serialize/safetensors/safetensors_writer.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,7 +17,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
-#include "tensorcask/serialize/safetensors/reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"

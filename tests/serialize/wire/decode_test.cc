@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/wire/internal/tensor_decoder.h"
-#include "tensorcask/serialize/wire/internal/wire_fields.h"
+#include "tensorcask/serialize/wire/message/tensor_decoder.h"
+#include "tensorcask/serialize/wire/message/wire_fields.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/tensor_codec.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
@@ -218,16 +218,16 @@ const RejectCase kMalformed[] = {
     {"TP07_FillBomb", "dtype: DT_FLOAT float_val: 1" DIM(274877906944), Code::kResourceExhausted,
      "float32 [274877906944]: decodes to 1099511627776 bytes; the limit max_message_bytes is 2147483648"},
     {"TP07_FillOfAGibibyte", "dtype: DT_FLOAT float_val: 1" DIM(268435456), Code::kResourceExhausted,
-     "decodes to 1073741820 unbacked bytes; the limit max_unbacked_bytes is 67108864"},
+     "decodes to 1073741820 unbacked bytes; the limit max_memory_beyond_input is 67108864"},
     {"TP08_NoValues", "dtype: DT_DOUBLE" DIM(137438953472), Code::kResourceExhausted, "max_message_bytes"},
     {"TP08_ZerosPastTheLimit", "dtype: DT_INT8" DIM(67108865), Code::kResourceExhausted,
-     "decodes to 67108865 unbacked bytes; the limit max_unbacked_bytes"},
+     "decodes to 67108865 unbacked bytes; the limit max_memory_beyond_input"},
     {"TP09_StringBomb", "dtype: DT_STRING string_val: 'a string of some length'" DIM(4294967296),
      Code::kResourceExhausted, "max_message_bytes"},
     {"TP09_StringBombWraps", "dtype: DT_STRING string_val: 'a string of some length'" DIM(9223372036854775807),
      Code::kResourceExhausted, "max_message_bytes"},
     {"TP09_StringSplat", "dtype: DT_STRING string_val: '12345678901234567890123456789012'" DIM(1048578),
-     Code::kResourceExhausted, "decodes to 67108928 unbacked bytes; the limit max_unbacked_bytes"},
+     Code::kResourceExhausted, "decodes to 67108928 unbacked bytes; the limit max_memory_beyond_input"},
     {"TP16_LengthsPastTheEnd", "dtype: DT_STRING tensor_content: '\\x01\\x05\\x01ab'" DIM(3), Code::kInvalidArgument,
      "the lengths sum to at least 6"},
     {"TP16_TrailingBytes", "dtype: DT_STRING tensor_content: '\\x01\\x00abc'" DIM(2), Code::kInvalidArgument,
@@ -404,17 +404,17 @@ TEST(Limits, Rank254) {
 
 TEST(Limits, UnbackedBytesToTheByte) {
   DecodeOptions options;
-  options.limits.max_unbacked_bytes = 12;
+  options.limits.max_memory_beyond_input = 12;
   const std::string base = VarintField(1, 3) + VarintField(7, 1);  // one value of four bytes
   EXPECT_OK(DecodeBothWays(base + ShapeField({4}), options));
   EXPECT_THAT(DecodeBothWays(base + ShapeField({5}), options),
               StatusIs(Code::kResourceExhausted, HasSubstr("int32 [5]: decodes to 16 unbacked bytes; the limit "
-                                                           "max_unbacked_bytes is 12")));
-  options.limits.max_unbacked_bytes = 2 * (sizeof(std::string) + 3);
+                                                           "max_memory_beyond_input is 12")));
+  options.limits.max_memory_beyond_input = 2 * (sizeof(std::string) + 3);
   const std::string strings = VarintField(1, 7) + BytesField(8, "abc");
   EXPECT_OK(DecodeBothWays(strings + ShapeField({3}), options));
   EXPECT_THAT(DecodeBothWays(strings + ShapeField({4}), options),
-              StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
 }
 
 TEST(Limits, MessageBytesToTheByte) {
@@ -454,7 +454,7 @@ TEST(Limits, TP32_TensorsInVariantsShareTheQuota) {
   EXPECT_THAT(DecodeBothWays(many),
               StatusIs(Code::kResourceExhausted,
                        HasSubstr("variant 8: tensors[0]: float32 [2097152]: decodes to 8388608 unbacked bytes, after "
-                                 "67108864 that were decoded before; the limit max_unbacked_bytes is 67108864")));
+                                 "67108864 that were decoded before; the limit max_memory_beyond_input is 67108864")));
 }
 
 TEST(Decode, TakesNoMemoryForWhatItRefuses) {
@@ -485,7 +485,7 @@ TEST(TensorDecoder, CountsAMessageOnceHoweverOftenItIsChecked) {
   const std::string message = FromText("dtype: DT_FLOAT tensor_shape { dim { size: 3 } }").SerializeAsString();
   DecodeOptions options;
   options.limits.max_message_bytes = 12;
-  options.limits.max_unbacked_bytes = 12;
+  options.limits.max_memory_beyond_input = 12;
   internal::WireTensorFields fields;
   ASSERT_OK(fields.Read(message, options.limits.max_depth));
   internal::TensorDecoder decoder(fields, options);

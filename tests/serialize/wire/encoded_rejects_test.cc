@@ -185,7 +185,7 @@ TEST(EncodedLimits, MaxExpansion) {
   EXPECT_LT(message.size(), 16 << 10);
   EXPECT_OK(DecodeBothWays(message));  // any payload that we write is within the limits that we have
   DecodeOptions options;
-  options.limits.max_unbacked_bytes = 0;
+  options.limits.max_memory_beyond_input = 0;
   EXPECT_OK(DecodeBothWays(message, options));
   options.limits.max_expansion = 2;
   EXPECT_THAT(DecodeBothWays(message, options), StatusIs(Code::kResourceExhausted, HasSubstr("max_expansion")));
@@ -265,9 +265,9 @@ TEST(EncodedInVariants, TheyShareOneBudget) {
   // What the expansion does not allow for is filled in, and no message may fill in more than that in total.
   options = DecodeOptions();
   options.limits.max_expansion = 0;
-  options.limits.max_unbacked_bytes = 3 << 20;
+  options.limits.max_memory_beyond_input = 3 << 20;
   EXPECT_OK(DecodeBothWays(message, options));
-  options.limits.max_unbacked_bytes = (3 << 20) - 1;
+  options.limits.max_memory_beyond_input = (3 << 20) - 1;
   EXPECT_THAT(DecodeBothWays(message, options),
               StatusIs(Code::kResourceExhausted, HasSubstr("variant 0: tensors[2]: uint8 [1048576]: decodes to")));
 }
@@ -279,9 +279,9 @@ TEST(EncodedStrings, CountAsWhatTheyBecome) {
   DecodeOptions options;
   EXPECT_OK(DecodeBothWays(message, options));
   options.limits.max_expansion = 0;
-  options.limits.max_unbacked_bytes = 320'000;
+  options.limits.max_memory_beyond_input = 320'000;
   EXPECT_OK(DecodeBothWays(message, options));
-  options.limits.max_unbacked_bytes = 320'000 - 1;
+  options.limits.max_memory_beyond_input = 320'000 - 1;
   EXPECT_THAT(DecodeBothWays(message, options), StatusIs(Code::kResourceExhausted, HasSubstr("string [10000]")));
 }
 

@@ -1,6 +1,6 @@
 // The frame of a message around its content: the bytes of EncodeTensorTo, and content that is found as decoded.
 
-#include "tensorcask/serialize/wire/internal/message_frame.h"
+#include "tensorcask/serialize/wire/message/message_frame.h"
 
 #include <cstdint>
 #include <memory>

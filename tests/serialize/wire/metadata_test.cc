@@ -175,7 +175,7 @@ TEST_P(DecodeRefuses, NamingTheField) {
   const std::string message = proto.SerializeAsString();
   EXPECT_OK(DecodeBothWays(message));
   DecodeOptions skip;
-  skip.skip_unreadable_metadata = true;
+  skip.unreadable_metadata = UnreadableMetadata::kSkip;
   ASSERT_OK_AND_ASSIGN(const DecodedTensor bare, DecodeTensorWithMetadata(proto, skip));
   EXPECT_THAT(bare.metadata_status, StatusIs(GetParam().code, HasSubstr(GetParam().says)));
   EXPECT_TRUE(bare.metadata.IsDefault());
@@ -263,7 +263,7 @@ TEST(Metadata, OnlyWhatCannotBeReadIsSkipped) {
       "memory_format: 7 requires_grad: true attributes { key: 'a' value: 'x' } }");
   const std::string message = proto.SerializeAsString();
   DecodeOptions options;
-  options.skip_unreadable_metadata = true;
+  options.unreadable_metadata = UnreadableMetadata::kSkip;
   for (const absl::StatusOr<DecodedTensor>& decoded :
        {DecodeTensorWithMetadata(proto, options), DecodeSerializedTensorWithMetadata(message, options),
         DecodeTensorFromCord(absl::Cord(message), options)}) {
@@ -291,7 +291,7 @@ TEST(Devices, AreMapped) {
   options.device_map = DeviceMap::AllTo(Device());
   ASSERT_OK_AND_ASSIGN(const DecodedTensor host, DecodeTensorWithMetadata(proto, options));
   EXPECT_EQ(host.metadata.device, Device());
-  options.device_map = DeviceMap::Only();
+  options.device_map = DeviceMap::RefuseOthers();
   EXPECT_THAT(DecodeTensorWithMetadata(proto, options),
               StatusIs(Code::kInvalidArgument, HasSubstr("device \"cuda:1\" is not in the device map; "
                                                          "DeviceMap::Add(\"cuda:1\", ...)")));

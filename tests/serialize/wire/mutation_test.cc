@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Goldens, Mutations, ::testing::ValuesIn(kGoldens),
 DecodeOptions Options(bool lenient) {
   DecodeOptions options;
   options.lenient = lenient;
-  options.limits.max_unbacked_bytes = 4096;
+  options.limits.max_memory_beyond_input = 4096;
   return options;
 }
 

@@ -238,7 +238,7 @@ TEST(Cords, HostileBytes) {
       testing::BytesField(4, "x") + EncodeToString(numbers, {}) + testing::Fixed64Field(96, 1),
   };
   DecodeOptions options;
-  options.limits.max_unbacked_bytes = 4096;
+  options.limits.max_memory_beyond_input = 4096;
   const auto check = [&options](const std::string& message, size_t chunk_bytes) {
     const absl::StatusOr<DecodedTensor> wanted = DecodeSerializedTensorWithMetadata(message, options);
     const absl::StatusOr<DecodedTensor> found = DecodeTensorFromCord(InChunks(message, chunk_bytes), options);

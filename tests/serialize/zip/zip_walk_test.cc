@@ -301,8 +301,8 @@ TEST(ZipWalkTest, LimitsOfTheList) {
   limits.max_name_bytes = 9;
   EXPECT_THAT(Walk(*file, limits), StatusIs(Code::kResourceExhausted, HasSubstr("name has 10 bytes")));
   limits = {};
-  limits.max_unbacked_bytes = 1000;
-  EXPECT_THAT(Walk(*file, limits), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes")));
+  limits.max_memory_beyond_input = 1000;
+  EXPECT_THAT(Walk(*file, limits), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
 }
 
 // Each change of one byte: no crash, and what is read with its checksum is what was written.

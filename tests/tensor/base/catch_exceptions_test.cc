@@ -22,13 +22,13 @@ TEST(CatchExceptions, PassesTheResultOn) {
   EXPECT_OK(CatchExceptions([] { return absl::OkStatus(); }));
   const absl::Status status = CatchExceptions([] { return absl::DataLossError("damaged"); });
   EXPECT_EQ(status, absl::DataLossError("damaged"));
-  EXPECT_FALSE(IsProcessError(status));
+  EXPECT_FALSE(IsResourceFailure(status));
 }
 
 TEST(CatchExceptions, TurnsAnyExceptionIntoAnErrorOfThisProcess) {
   const absl::Status memory = CatchExceptions([]() -> absl::Status { throw std::bad_alloc(); });
   EXPECT_THAT(memory, StatusIs(Code::kResourceExhausted, HasSubstr("no memory")));
-  EXPECT_TRUE(IsProcessError(memory));
+  EXPECT_TRUE(IsResourceFailure(memory));
   const absl::Status other = CatchExceptions([]() -> absl::Status { throw std::runtime_error("of the caller"); });
   EXPECT_THAT(other, StatusIs(Code::kResourceExhausted, HasSubstr("of the caller")));
   const absl::Status number = CatchExceptions([]() -> absl::Status { throw 7; });

@@ -88,7 +88,7 @@ TEST(ParallelFor, AnExceptionBecomesAnErrorInWhicheverThreadItIsThrown) {
         if (i == thrower) throw std::bad_alloc();
       });
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("no memory")));
-      EXPECT_TRUE(IsProcessError(status));
+      EXPECT_TRUE(IsResourceFailure(status));
       EXPECT_GT(calls.load(), static_cast<int>(thrower));
     }
   }

@@ -1,4 +1,4 @@
-#include "tensorcask/tensor/strided/internal/row_major_range.h"
+#include "tensorcask/tensor/strided/row_major_range.h"
 
 #include <algorithm>
 #include <cstdint>

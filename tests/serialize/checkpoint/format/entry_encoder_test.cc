@@ -11,7 +11,7 @@
 #include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/format/entry_decoder.h"
-#include "tensorcask/serialize/wire/internal/extension_writer.h"
+#include "tensorcask/serialize/wire/message/extension_writer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"

@@ -13,7 +13,7 @@
 #include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/tensor.h"

@@ -321,8 +321,9 @@ TEST(TableLimits, BoundTheKeysOfTheIndexOfBlocks) {
   const std::string file = forge.Finish({}, ends);
   EXPECT_OK(OpenTable(file));
   DecodeLimits limits;
-  limits.max_unbacked_bytes = 1 << 20;
-  EXPECT_THAT(OpenTable(file, limits), StatusIs(Code::kResourceExhausted, HasSubstr("max_unbacked_bytes is 1048576")));
+  limits.max_memory_beyond_input = 1 << 20;
+  EXPECT_THAT(OpenTable(file, limits),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 1048576")));
 }
 
 }  // namespace

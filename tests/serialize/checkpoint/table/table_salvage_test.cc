@@ -273,7 +273,7 @@ TEST(SalvageTable, NamesAreBounded) {
   TableForge forge;
   const BlockHandle handle = forge.Block(ForgeBlock(entries), 0, 1234u);  // a wrong checksum
   DecodeLimits limits;
-  limits.max_unbacked_bytes = 10 << 20;
+  limits.max_memory_beyond_input = 10 << 20;
   const Found found = Salvage(forge.Finish({{"m", handle}}), limits);
   ASSERT_EQ(found.lost.size(), 1u);
   uint64_t bytes = 0;
@@ -289,7 +289,7 @@ TEST(SalvageTable, ShortNamesAreBoundedToo) {
   TableForge forge;
   const BlockHandle handle = forge.Block(ForgeBlock(entries), 0, 1234u);  // a wrong checksum
   DecodeLimits limits;
-  limits.max_unbacked_bytes = 256 << 10;
+  limits.max_memory_beyond_input = 256 << 10;
   const Found found = Salvage(forge.Finish({{"m", handle}}), limits);
   ASSERT_EQ(found.lost.size(), 1u);
   EXPECT_GT(found.lost[0].entries.size(), 1000u);

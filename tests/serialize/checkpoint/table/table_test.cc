@@ -19,7 +19,7 @@
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
-#include "tensorcask/serialize/io/internal/decode_quota.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tests/serialize/checkpoint/table/table_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
 

@@ -1,7 +1,0 @@
-#include "tensorcask/serialize/archive/all_formats.h"
-
-namespace tensorcask {
-
-AllFormats::AllFormats() : list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_}) {}
-
-}  // namespace tensorcask

@@ -1,0 +1,44 @@
+// TensorFlow's checkpoints as an archive format. `path` is the prefix or the .index file.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_CHECKPOINT_FORMAT_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_CHECKPOINT_FORMAT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/tensor/dtype.h"
+
+namespace tensorcask {
+
+class CheckpointArchiveFormat final : public ArchiveFormat {
+ public:
+  absl::string_view name() const override { return "checkpoint"; }
+  std::vector<absl::string_view> extensions() const override { return {".index"}; }
+  ArchiveTraits traits() const override;
+  bool HoldsDType(DType dtype) const override { return dtype != DType::kResource; }
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
+  bool Recognizes(const ArchiveProbe& probe) const override;
+  // If the folder has the file `checkpoint`: the latest checkpoint that this file names. Otherwise all checkpoints of
+  // the folder; of a SavedModel its variables.
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                      const ArchiveReaderOptions& options) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                        const ArchiveWriterOptions& options) const override;
+  absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
+                                      const FileEditOptions& options) const override;
+  absl::StatusOr<ArchiveSalvage> Salvage(const std::string& path, const std::string& to,
+                                         const ArchiveReaderOptions& read, const ArchiveWriterOptions& write,
+                                         const std::function<bool()>& keep_going) const override;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_CHECKPOINT_FORMAT_H_

@@ -1,0 +1,63 @@
+// NumPy's files as archive formats: npy (one array, or the fields of one) and npz (arrays by name).
+//
+// The array of an npy file is called like the file. Dtypes that NumPy lacks (float8, int4, ...) are stored only if
+// ArchiveWriterOptions::store_opaquely is set, and read only with ArchiveReaderOptions::dtype_of_opaque_elements.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_NPY_FORMAT_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_NPY_FORMAT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/metadata.h"
+
+namespace tensorcask {
+
+class NpyArchiveFormat final : public ArchiveFormat {
+ public:
+  absl::string_view name() const override { return "npy"; }
+  std::vector<absl::string_view> extensions() const override { return {".npy"}; }
+  ArchiveTraits traits() const override;
+  bool HoldsDType(DType dtype) const override;
+  bool StoresAsRawBytes(DType dtype) const override;
+  bool HoldsMetadata(const TensorMetadata& metadata) const override;
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
+  absl::Status CheckStrings(const TensorView& strings) const override;
+  bool Recognizes(const ArchiveProbe& probe) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                      const ArchiveReaderOptions& options) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                        const ArchiveWriterOptions& options) const override;
+};
+
+// A level above stored deflates the members.
+class NpzArchiveFormat final : public ArchiveFormat {
+ public:
+  absl::string_view name() const override { return "npz"; }
+  std::vector<absl::string_view> extensions() const override { return {".npz"}; }
+  ArchiveTraits traits() const override;
+  bool HoldsDType(DType dtype) const override;
+  bool StoresAsRawBytes(DType dtype) const override;
+  bool HoldsMetadata(const TensorMetadata& metadata) const override;
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
+  absl::Status CheckStrings(const TensorView& strings) const override;
+  bool Recognizes(const ArchiveProbe& probe) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                      const ArchiveReaderOptions& options) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                        const ArchiveWriterOptions& options) const override;
+  absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
+                                      const FileEditOptions& options) const override;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_NPY_FORMAT_H_

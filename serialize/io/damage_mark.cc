@@ -1,0 +1,40 @@
+#include "tensorcask/serialize/io/damage_mark.h"
+
+#include "absl/strings/cord.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr char kMark[] = "tensorcask/damage";
+constexpr char kChecksum[] = "checksum";
+constexpr char kPart[] = "part";
+
+}  // namespace
+
+absl::Status MarkWrongChecksum(absl::Status status) {
+  status.SetPayload(kMark, absl::Cord(kChecksum));
+  return status;
+}
+
+absl::Status MarkDamagedPart(absl::Status status) {
+  if (absl::IsDataLoss(status) && !IsDamagedPart(status) && !IsResourceFailure(status)) {
+    status.SetPayload(kMark, absl::Cord(kPart));
+  }
+  return status;
+}
+
+absl::Status MarkDamageOf(const absl::Status& cause, absl::Status status) {
+  const auto mark = cause.GetPayload(kMark);
+  if (mark.has_value()) status.SetPayload(kMark, *mark);
+  return status;
+}
+
+bool IsDamagedPart(const absl::Status& status) { return status.GetPayload(kMark).has_value(); }
+
+bool HasWrongChecksum(const absl::Status& status) {
+  const auto mark = status.GetPayload(kMark);
+  return mark.has_value() && *mark == kChecksum;
+}
+
+}  // namespace tensorcask

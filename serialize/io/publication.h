@@ -1,0 +1,145 @@
+// Files that appear whole or not at all.
+//
+//   Publication publish({.sync = true});
+//   CASK_ASSIGN_OR_RETURN(FileSink* data, publish.Add("model.data-00000-of-00001"));
+//   CASK_ASSIGN_OR_RETURN(FileSink* index, publish.Add("model.index"));
+//   ... append ...
+//   CASK_RETURN_IF_ERROR(publish.Commit());   // model.index is there only if all of model.data-* is
+//
+// Each file is written under a temporary name in the folder of its final name (NAME.tmp- and 16 hex digits, created
+// exclusively). AddExisting gives such a temporary name to an existing file, so that it appears together with the
+// others. Commit closes and (with sync) syncs all of them, then gives each its final name in the order of Add. Commit
+// syncs the folders of all other files before it renames the file that was added last, and the folder of that file
+// afterwards. The file that was added last is the switch: only when it exists are the others in use.
+//
+// Destroyed without Commit, or when Commit fails, the temporaries are removed, and so are the files it had already
+// published, best effort, in the reverse order. Even if that fails, the switch exists only if all other files do.
+//
+// A set of files is replaced by a set of files with other names. RemoveOldSwitch and RemoveAfterwards say which old
+// files only the old set needs; Commit removes them last. So at any moment one of the two sets is there whole.
+//
+// A process that was killed leaves its temporary files. Each is locked while its writer lives (stale_temporaries.h).
+// The first writer of a name takes NAME.tmp-0000000000000000 and removes the file that a dead writer left there; a
+// second writer at the same time takes a random number.
+//
+// Of several writers that publish the same names without `overwrite`, one wins and the others get AlreadyExists. With
+// `overwrite` the caller must make sure that there is only one writer.
+
+#ifndef TENSORCASK_SERIALIZE_IO_PUBLICATION_H_
+#define TENSORCASK_SERIALIZE_IO_PUBLICATION_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/file_system.h"
+
+namespace tensorcask {
+
+struct PublishOptions {
+  FileSystem* file_system = FileSystem::Posix();
+  // Durable when Commit returns. Without it the order of steps is the same, and a crash of the process is survived as
+  // well; a crash of the machine may leave files empty.
+  bool sync = true;
+  // Replace files that have the final names, each in one step. A crash leaves the old switch with all files that it
+  // needs, or the new one, provided that the caller gives the other files names that the old switch does not use
+  // (Redirect). If Commit fails after the rename of the switch (in the last sync), the new files stay: they are whole,
+  // and the old switch is gone. All new files get the permissions that the replaced files have in common
+  // (KeepPermissionsOf): a private file stays private.
+  bool overwrite = false;
+  bool only_switch = false;   // with `overwrite`: only the switch replaces a file; the others get AlreadyExists
+  bool random_names = false;  // each temporary name is random, so that no other folder has a file of this name
+};
+
+// The temporary name of the first writer of `final_path`.
+std::string FirstTemporaryPath(const std::string& final_path);
+
+class Publication {
+ public:
+  explicit Publication(PublishOptions options);
+  ~Publication();
+  Publication(const Publication&) = delete;
+  Publication& operator=(const Publication&) = delete;
+
+  // The sink of a new file that Commit will publish as `final_path`; it belongs to this object, and is gone when Commit
+  // fails.
+  // Errors: AlreadyExists if the final name is taken (unless overwriting) or was added before; FailedPrecondition if
+  // the final name is not a regular file, or after Commit; InvalidArgument as CheckPath; from errno, naming the path.
+  absl::StatusOr<FileSink*> Add(const std::string& final_path);
+
+  // Commit will publish the file at `source_path` as `final_path` too: as a hard link, so that a later write changes
+  // the file under both names, or as a copy (in bounded memory) if the file system has no hard links. With sync its
+  // content is made durable, however it was written. The source keeps its name.
+  // Errors: as Add; NotFound and other errors of reading, naming the source; FailedPrecondition if the source is not a
+  // regular file.
+  absl::Status AddExisting(const std::string& source_path, const std::string& final_path);
+
+  // As Add, but Commit publishes the file before the one that was added last, which stays the switch.
+  // Requires: a file was added.
+  absl::StatusOr<FileSink*> AddBeforeSwitch(const std::string& final_path);
+
+  // Commit will publish the file that was added as `final_path` as `new_path`, a name in the same folder.
+  // Errors: as Add. Requires: that file was added.
+  absl::Status Redirect(const std::string& final_path, const std::string& new_path);
+
+  // Commit gives the new files only permissions that the file at `path` grants, too, as if they replaced it: a file
+  // that the caller removes afterwards, or one that is copied. If no file is there, this does nothing.
+  void KeepPermissionsOf(const std::string& path);
+
+  // Commit removes the file at `path`, which only the replaced files need, after the switch has its name: best effort,
+  // since such a file only takes space. Files that Commit published stay. As KeepPermissionsOf.
+  void RemoveAfterwards(const std::string& path);
+  // The same for a switch of the old files that has another name than the new one: Commit removes it before the others,
+  // with sync durably, and it is an error of Commit if it cannot be removed.
+  void RemoveOldSwitch(const std::string& path);
+  const std::vector<std::string>& removed() const { return removed_; }  // what Commit has removed of these
+
+  // Errors: the first failure, naming the file (by its temporary name if it is not yet renamed); an error that a sink
+  // reported before; AlreadyExists if a final name was taken meanwhile; FailedPrecondition if called twice.
+  absl::Status Commit();
+
+  // Removes everything written so far; nothing after Commit. Called by the destructor.
+  void Abandon();
+
+ private:
+  struct Entry {
+    std::string final_path;
+    std::string temporary_path;
+    std::unique_ptr<FileSink> sink;  // null: of AddExisting, which does not open the file
+    bool random_name = true;
+    IoResult lock = -1;      // a handle that locks the temporary file; -1: the sink does, or nothing does
+    bool renaming = false;   // a rename was tried; it is unknown whether it took effect
+    bool published = false;  // has its final name
+  };
+
+  absl::Status CheckFinalPath(const std::string& final_path) const;
+  absl::StatusOr<FileSink*> AddTemporary(const std::string& final_path, bool random_name,
+                                         absl::FunctionRef<absl::Status(Entry*)> create);
+  void MeetPermissionsOf(const std::string& path);
+  absl::Status Lock(Entry* entry);
+  void Unlock(Entry* entry);
+  absl::Status Publish();
+  absl::Status SyncExisting(const Entry& entry);
+  absl::Status Rename(Entry* entry);
+  absl::Status SyncFolderOf(const std::string& path);
+  absl::Status RemoveOldFiles();
+  IoResult Remove(const std::string& path);
+
+  PublishOptions options_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> kept_paths_;    // of KeepPermissionsOf
+  std::vector<std::string> old_switches_;  // of RemoveOldSwitch
+  std::vector<std::string> old_files_;     // of RemoveAfterwards
+  std::vector<std::string> removed_;
+  std::optional<FilePermissions> permissions_;  // what these have in common; none: those of a new file
+  bool done_ = false;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_IO_PUBLICATION_H_
