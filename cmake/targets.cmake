@@ -3887,59 +3887,6 @@ tensorcask_test(tests_serialize_exchange_unix_socket_test
   TIMEOUT
     60)
 
-tensorcask_test(tests_serialize_io_atomic_publish_existing_test
-  SOURCES
-    tests/serialize/io/atomic_publish_existing_test.cc
-  LINK
-    GTest::gmock_main
-    Tensorcask::io
-    tests_serialize_io_atomic_publish_testing
-    tests_support_faulty_file_system
-    tests_support_status_matchers
-    tests_support_temp_folder
-  PACKAGE
-    tests/serialize/io
-  TIMEOUT
-    60)
-
-tensorcask_test(tests_serialize_io_atomic_publish_faults_test
-  SOURCES
-    tests/serialize/io/atomic_publish_faults_test.cc
-  LINK
-    GTest::gmock_main
-    Tensorcask::io
-    Tensorcask::tensor
-    tests_serialize_io_atomic_publish_testing
-    tests_support_faulty_file_system
-    tests_support_status_matchers
-  PACKAGE
-    tests/serialize/io
-  TIMEOUT
-    60)
-
-tensorcask_test(tests_serialize_io_atomic_publish_test
-  SOURCES
-    tests/serialize/io/atomic_publish_test.cc
-  LINK
-    GTest::gmock_main
-    Tensorcask::io
-    tests_serialize_io_atomic_publish_testing
-    tests_support_faulty_file_system
-    tests_support_forwarding_file_system
-    tests_support_status_matchers
-    tests_support_temp_folder
-  PACKAGE
-    tests/serialize/io
-  TIMEOUT
-    60)
-
-tensorcask_inner_library(tests_serialize_io_atomic_publish_testing
-  LINK
-    GTest::gmock
-    Tensorcask::io
-    Tensorcask::tensor
-    tests_support_faulty_file_system)
-
 tensorcask_test(tests_serialize_io_byte_sink_test
   SOURCES
     tests/serialize/io/byte_sink_test.cc
@@ -4032,6 +3979,22 @@ tensorcask_test(tests_serialize_io_file_system_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_io_files_test
+  SOURCES
+    tests/serialize/io/files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::status
+    absl::statusor
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_io_paced_sink_test
   SOURCES
     tests/serialize/io/paced_sink_test.cc
@@ -4058,6 +4021,59 @@ tensorcask_test(tests_serialize_io_posix_file_system_test
     tests/serialize/io
   TIMEOUT
     60)
+
+tensorcask_test(tests_serialize_io_publication_existing_test
+  SOURCES
+    tests/serialize/io/publication_existing_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    tests_serialize_io_publication_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_io_publication_faults_test
+  SOURCES
+    tests/serialize/io/publication_faults_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::tensor
+    tests_serialize_io_publication_testing
+    tests_support_faulty_file_system
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_io_publication_test
+  SOURCES
+    tests/serialize/io/publication_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    tests_serialize_io_publication_testing
+    tests_support_faulty_file_system
+    tests_support_forwarding_file_system
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
+tensorcask_inner_library(tests_serialize_io_publication_testing
+  LINK
+    GTest::gmock
+    Tensorcask::io
+    Tensorcask::tensor
+    tests_support_faulty_file_system)
 
 tensorcask_test(tests_serialize_io_stale_temporaries_test
   SOURCES

@@ -263,14 +263,13 @@ absl::Status CheckpointManager::Impl::Start() {
 
 absl::Status CheckpointManager::Impl::Lock() {
   const std::string path = checkpoint::LockPath(folder_, options_.name);
-  absl::StatusOr<FileLock> lock = FileLock::Acquire(path, files());
-  if (absl::IsUnavailable(lock.status())) {
+  CASK_ASSIGN_OR_RETURN(FileLock lock, FileLock::Acquire(path, files()));
+  if (!lock.is_held()) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": is locked by another checkpoint manager of this folder; close it or end its process (",
                      "\"fuser\" with this path names it). Removing the file does not help"));
   }
-  CASK_RETURN_IF_ERROR(lock.status());
-  lock_ = *std::move(lock);
+  lock_ = std::move(lock);
   return absl::OkStatus();
 }
 
@@ -339,14 +338,10 @@ absl::Status CheckpointManager::Impl::RemoveLeftovers(const std::vector<std::str
   for (const std::string& name : names) {
     const std::string path = PathIn(folder_, name);
     if (FinalNameOfTemporary(name).has_value()) {
-      const absl::Status removed = RemoveUnlockedFile(path, files());
-      if (removed.ok() || absl::IsUnavailable(removed))
-        continue;  // unavailable: of a writer that lives, but no manager
+      if (RemoveUnlockedFile(path, files()).ok()) continue;  // or a writer lives that no manager started
     }
-    const absl::Status removed = RemoveFile(path, files(), "remove what a save left");
-    if (removed.ok()) continue;
-    const absl::StatusOr<FileInfo> info = DescribeFile(path, files());
-    if (!info.ok() || info->type != FileInfo::Type::kFolder) return removed;  // saves make no folders, so folders stay
+    // Saves make no folders, so a folder stays.
+    CASK_RETURN_IF_ERROR(RemoveUnlessFolder(path, files(), "remove what a save left"));
   }
   return absl::OkStatus();
 }

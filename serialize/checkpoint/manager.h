@@ -108,8 +108,8 @@ class CheckpointManager {
   // CheckpointWriter. After these errors there is no new step, and no other step was removed. If only the state file or
   // the removal of old steps failed, the new step exists and the error says so; the next save tries both again.
   absl::Status Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
-  // Calls `add` and saves on a new thread (writer.h, FinishInBackground). First waits for a save that is still running.
-  // Errors of the save itself arrive with the result.
+  // Calls `add` and saves on a new thread (checkpoint_writer.h, FinishInBackground). First waits for a save that is
+  // still running. Errors of the save itself arrive with the result.
   absl::StatusOr<BackgroundSave> SaveInBackground(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
 
   std::vector<int64_t> steps() const;  // that exist, ascending

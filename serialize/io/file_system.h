@@ -4,10 +4,9 @@
 //   int64_t handle = files->OpenToRead("/models/a.index");   // >= 0, or -errno
 //   int64_t got = files->ReadAt(handle, 0, absl::MakeSpan(buffer));
 //
-// Each operation behaves as its system call: it may move fewer bytes than asked and may answer -EINTR. Only
-// byte_source.h, byte_sink.h and publication.h retry, and turn errno into a Status that names the path; the rest of
-// the library uses these. A test that replaces this class (tests/support/faulty_file_system.h) sees every operation and
-// can make each one fail.
+// Each operation behaves as its system call: it may move fewer bytes than asked and may answer -EINTR. The other
+// headers of this room retry, and turn errno into a Status that names the path; the rest of the library uses these. A
+// test that replaces this class (tests/support/faulty_file_system.h) sees every operation and can make each one fail.
 //
 // Operations are safe from several threads; a handle being closed is not used by another. A FileSystem outlives what
 // was opened through it.

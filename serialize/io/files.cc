@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/error_number.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -16,8 +17,11 @@ using internal::RetryInterrupted;
 absl::StatusOr<FileInfo> DescribeFile(const std::string& path, FileSystem* files, absl::string_view action) {
   FileInfo info;
   const IoResult found = RetryInterrupted([&] { return files->Describe(path, &info); });
-  if (found < 0) return IoError(found, path, action);
-  return info;
+  if (found >= 0) return info;
+  const absl::Status error = IoError(found, path, action);
+  // Abseil has the same code for a device that is gone, where something is at the path.
+  if (found == -ENOENT || !absl::IsNotFound(error)) return error;
+  return WithErrorNumber(absl::UnavailableError(error.message()), static_cast<int>(-found));
 }
 
 bool IsThere(const std::string& path, FileSystem* files) {
@@ -44,9 +48,17 @@ absl::Status RemoveFile(const std::string& path, FileSystem* files, absl::string
   return removed < 0 && removed != -ENOENT ? IoError(removed, path, action) : absl::OkStatus();
 }
 
-absl::Status RemoveUnlockedFile(const std::string& path, FileSystem* files) {
+absl::Status RemoveUnlessFolder(const std::string& path, FileSystem* files, absl::string_view action) {
+  const IoResult removed = RetryInterrupted([&] { return files->Remove(path); });
+  const bool is_done = removed >= 0 || removed == -ENOENT || removed == -EISDIR;
+  return is_done ? absl::OkStatus() : IoError(removed, path, action);
+}
+
+absl::StatusOr<bool> RemoveUnlockedFile(const std::string& path, FileSystem* files) {
   const IoResult removed = RetryInterrupted([&] { return files->RemoveUnlocked(path); });
-  return removed < 0 && removed != -ENOENT ? IoError(removed, path, "remove") : absl::OkStatus();
+  if (removed >= 0 || removed == -ENOENT) return true;
+  if (removed == -EWOULDBLOCK) return false;
+  return IoError(removed, path, "remove");
 }
 
 absl::Status MakeFolderFor(const std::string& path, bool sync, FileSystem* files) {
@@ -71,6 +83,7 @@ absl::Status SyncFolder(const std::string& folder, FileSystem* files) {
 
 absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path, FileSystem* files) {
   const IoResult handle = RetryInterrupted([&] { return files->Lock(path); });
+  if (handle == -EWOULDBLOCK) return FileLock();
   if (handle < 0) return IoError(handle, path, "lock");
   return FileLock(files, handle);
 }

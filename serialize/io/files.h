@@ -35,9 +35,11 @@ absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& folder, F
 
 // OK if there is no such file, now or before. Errors: FailedPrecondition for a folder.
 absl::Status RemoveFile(const std::string& path, FileSystem* files, absl::string_view action = "remove");
-// The same for a file that a process may use. Errors: Unavailable, if a process holds a lock of the file; others where
-// the file system cannot tell (FileSystem::RemoveUnlocked).
-absl::Status RemoveUnlockedFile(const std::string& path, FileSystem* files);
+// The same, but a folder stays, and that is no error.
+absl::Status RemoveUnlessFolder(const std::string& path, FileSystem* files, absl::string_view action = "remove");
+// Removes the file unless a process holds a lock of it: then the result is false. Errors: also where the file system
+// cannot tell (FileSystem::RemoveUnlocked).
+absl::StatusOr<bool> RemoveUnlockedFile(const std::string& path, FileSystem* files);
 
 // Makes the folder of the file `path` if it is missing, but not the folder of that one. With `sync`, the name of the
 // folder is durable.
@@ -48,7 +50,8 @@ absl::Status SyncFolder(const std::string& folder, FileSystem* files);
 // The lock of a file, until it is destroyed.
 class FileLock {
  public:
-  // Makes the file if it is missing. Errors: Unavailable while another FileLock, of any process, holds the lock.
+  // Makes the file if it is missing. Holds nothing while another FileLock, of any process, holds the lock. Errors: also
+  // of file systems without locks.
   static absl::StatusOr<FileLock> Acquire(const std::string& path, FileSystem* files);
 
   FileLock() = default;  // holds nothing

@@ -466,7 +466,7 @@ absl::Status Editor::MakeIndex() {
 absl::Status Editor::Write() {
   if (!is_model_) return WriteFiles();
   const absl::StatusOr<FileLock> lock = FileLock::Acquire(model_->path, options_.file_system);
-  if (absl::IsUnavailable(lock.status())) {
+  if (lock.ok() && !lock->is_held()) {
     return absl::AbortedError(absl::StrCat(model_->path, ": another process edits it"));
   }
   return WriteFiles();

@@ -29,6 +29,7 @@
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
@@ -42,10 +43,7 @@
 namespace tensorcask {
 namespace {
 
-bool IsFile(const std::string& path) {
-  FileInfo file;
-  return FileSystem::Posix()->Describe(path, &file) == 0;
-}
+bool IsFile(const std::string& path) { return IsThere(path, FileSystem::Posix()); }
 
 // True for the magic number at the end of a table: of an index, and of a V1 checkpoint.
 bool EndsAsTable(const ByteSource& file) {
@@ -67,8 +65,8 @@ bool HasNameOfV1(absl::string_view name) {
 }
 
 bool IsV1(const std::string& path) {
-  FileInfo info;
-  if (FileSystem::Posix()->Describe(path, &info) != 0 || info.type != FileInfo::Type::kRegular) return false;
+  const absl::StatusOr<FileInfo> info = DescribeFile(path, FileSystem::Posix());
+  if (!info.ok() || info->type != FileInfo::Type::kRegular) return false;
   const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, {});
   return file.ok() && EndsAsTable(**file);
 }
@@ -144,9 +142,9 @@ class MissingFiles {
     const auto [found, is_new] = files_.try_emplace(shard);
     if (!is_new) return found->second;
     const std::string path = reader_.DataPath(shard);
-    FileInfo file;
-    const bool exists = FileSystem::Posix()->Describe(path, &file) == 0;
-    if (!exists || file.type != FileInfo::Type::kRegular) {
+    const absl::StatusOr<FileInfo> file = DescribeFile(path, FileSystem::Posix());
+    const bool exists = file.ok();
+    if (!exists || file->type != FileInfo::Type::kRegular) {
       found->second = MarkDamagedPart(absl::DataLossError(
           absl::StrCat(path, exists ? ": is not a regular file" : ": is missing", "; the index names ",
                        reader_.num_shards(), reader_.num_shards() == 1 ? " data file" : " data files")));
@@ -160,11 +158,9 @@ class MissingFiles {
 };
 
 uint64_t IndexBytes(const std::string& path) {
-  FileInfo file;
   for (const std::string& name : {path, absl::StrCat(path, ".index")}) {
-    if (FileSystem::Posix()->Describe(name, &file) == 0 && file.type == FileInfo::Type::kRegular) {
-      return file.size_bytes;
-    }
+    const absl::StatusOr<FileInfo> file = DescribeFile(name, FileSystem::Posix());
+    if (file.ok() && file->type == FileInfo::Type::kRegular) return file->size_bytes;
   }
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/safetensors/dtypes.h"
@@ -178,9 +179,9 @@ bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
            (is_text && LookAtContent(probe.head, probe.file->size_bytes()).format == name()) ||
            SafetensorsReader::LooksLikeSafetensors(probe.head, probe.file->size_bytes());
   }
-  FileInfo file;  // of a model in several files, named as if it were one
+  // A model in several files may be named as if it were one.
   return absl::EndsWith(probe.path, ".safetensors") &&
-         FileSystem::Posix()->Describe(absl::StrCat(probe.path, ".index.json"), &file) == 0;
+         IsThere(absl::StrCat(probe.path, ".index.json"), FileSystem::Posix());
 }
 
 std::vector<std::string> SafetensorsArchiveFormat::FindIn(const std::string& folder,

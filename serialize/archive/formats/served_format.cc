@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/exchange/channel.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/serve/serve_client.h"
 #include "tensorcask/serialize/serve/served_tensor.h"
@@ -84,11 +85,12 @@ class ServedArchiveReader final : public ArchiveReader {
       entry.stored_bytes = tensor.stored_bytes;
       entry.decoded_bytes = tensor.decoded_bytes;
       entry.has_metadata = tensor.has_metadata;
-      constexpr uint64_t kRowBytes = 42;
-      budget->AddIndex(kRowBytes + entry.name.size() + entry.encoding.size());
+      // Names differ, so the message has each of them; all else may be one value that the message repeats.
+      budget->AddIndex(entry.name.size());
       CASK_RETURN_IF_ERROR(budget->Charge(EntryMemory(entry)));
       entries_.push_back(std::move(entry));
-      return absl::OkStatus();
+      if (static_cast<int64_t>(entries_.size()) <= options.limits.max_entries) return absl::OkStatus();
+      return PastLimit(absl::StrCat(path_, ": has more tensors"), "max_entries", options.limits.max_entries);
     });
   }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/stale_temporaries.h"
 
 namespace tensorcask::archive {
@@ -40,10 +41,7 @@ std::optional<std::string> PrefixOfDataFile(const std::string& path) {
   return path.substr(0, split);
 }
 
-bool Exists(const std::string& path) {
-  FileInfo info;
-  return FileSystem::Posix()->Describe(path, &info) == 0;
-}
+bool Exists(const std::string& path) { return IsThere(path, FileSystem::Posix()); }
 
 }  // namespace
 

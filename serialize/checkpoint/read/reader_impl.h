@@ -1,5 +1,5 @@
-// The interface behind CheckpointReader, with one implementation for each file format. Internal; reader.h says what
-// each function does.
+// The interface behind CheckpointReader, with one implementation for each file format. Internal; checkpoint_reader.h
+// says what each function does.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_

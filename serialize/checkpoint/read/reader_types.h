@@ -1,4 +1,4 @@
-// Options and results of CheckpointReader (reader.h).
+// Options and results of CheckpointReader (checkpoint_reader.h).
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_TYPES_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_TYPES_H_

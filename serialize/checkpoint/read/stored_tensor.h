@@ -70,8 +70,8 @@ class StoredTensors {
   absl::Status Verify(const LocatedEntry& located, absl::FunctionRef<void(const absl::Status& damage)> report) const;
 
   // Reads the base of a delta and compares its hash. True if it matches, and for entries that are no deltas; false if
-  // no base was given. Requires CheckReadable only.
-  // Errors: FailedPrecondition for another base; of reading it.
+  // no base was given. Requires: OpenReadable has passed.
+  // Errors: FailedPrecondition for another base; those of reading it.
   absl::StatusOr<bool> CheckBase(const LocatedEntry& located) const;
 
   // "PATH: tensor "w" at offset 128, 16 bytes", for messages.

@@ -45,12 +45,12 @@ void ElementCheck::Join(const ElementCheck& next, uint64_t bytes) {
 }
 
 absl::Status ElementCheck::Finish() const {
-  if (verify_) {
-    CASK_RETURN_IF_ERROR(CompareChecksum(tensor_, checksum_));
-    if (options_.verified != nullptr) options_.verified->Add(tensor_.storage_id);
+  if (verify_) CASK_RETURN_IF_ERROR(CompareChecksum(tensor_, checksum_));
+  if (has_odd_bools_ && !options_.accept_odd_bools) {
+    return absl::DataLossError(absl::StrCat("a bool is neither 0 nor 1", options_.odd_bools_hint));
   }
-  if (!has_odd_bools_ || options_.accept_odd_bools) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("a bool is neither 0 nor 1", options_.odd_bools_hint));
+  if (verify_ && options_.verified != nullptr) options_.verified->Add(tensor_.storage_id);
+  return absl::OkStatus();
 }
 
 }  // namespace tensorcask::stored

@@ -346,6 +346,29 @@ TEST(Elements, OddBoolsAreRefusedOrTrue) {
   }
 }
 
+// The checksum is right, but the tensor was never found to be whole.
+TEST(Elements, OddBoolsAreFoundEachTime) {
+  Sample sample;
+  sample.stored.dtype = DType::kBool;
+  sample.stored.shape = TensorShape({5});
+  sample.stored.storage_id = 1;
+  Random random(1);
+  Store(std::string("\2\0\0\0\0", 5), &random, &sample);
+  const auto source = MakeMemorySource("f", sample.file);
+  VerifiedOnce verified;
+  ElementOptions options;
+  options.verify = true;
+  options.verified = &verified;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(VerifyOnce(*source, sample.stored, options), StatusIs(Code::kDataLoss));
+    EXPECT_THAT(ReadElements(*source, sample.stored, options), StatusIs(Code::kDataLoss));
+    EXPECT_FALSE(verified.Contains(1));
+  }
+  options.accept_odd_bools = true;
+  EXPECT_OK(VerifyOnce(*source, sample.stored, options));
+  EXPECT_TRUE(verified.Contains(1));
+}
+
 TEST(Elements, OfALargeTensorAreReadInPartsByThreads) {
   Random random(7);
   Sample sample;

@@ -35,12 +35,17 @@ class ContentStream final : public ElementStream {
       : file_(std::move(file)),
         name_(std::move(name)),
         begin_(content.offset),
+        end_(content.offset + content.bytes),
         is_bool_(content.dtype == DType::kBool),
         check_(std::move(check)),
         next_(content.offset),
         crc_(crc_before) {}
 
   absl::Status Read(absl::Span<char> out) override {
+    if (out.size() > end_ - next_) {
+      return absl::InvalidArgumentError(absl::StrCat(file_->name(), ": tensor ", Quoted(name_), ": ", end_ - next_,
+                                                     " bytes are left; wanted at most that, not ", out.size()));
+    }
     while (!out.empty()) {
       const absl::Span<char> piece = out.first(std::min(out.size(), kPieceBytes));
       const absl::string_view bytes(piece.data(), piece.size());
@@ -53,12 +58,20 @@ class ContentStream final : public ElementStream {
     }
     return absl::OkStatus();
   }
-  absl::Status Finish() override { return check_ ? check_(crc_) : absl::OkStatus(); }
+  absl::Status Finish() override {
+    if (!check_) return absl::OkStatus();
+    std::vector<char> rest(static_cast<size_t>(std::min<uint64_t>(end_ - next_, kPieceBytes)));
+    while (next_ < end_) {
+      CASK_RETURN_IF_ERROR(Read(absl::MakeSpan(rest).first(std::min<uint64_t>(end_ - next_, rest.size()))));
+    }
+    return check_(crc_);
+  }
 
  private:
   const std::shared_ptr<const ByteSource> file_;
   const std::string name_;
   const uint64_t begin_;
+  const uint64_t end_;
   const bool is_bool_;
   const std::function<absl::Status(uint32_t crc)> check_;
   uint64_t next_;  // byte of the file

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tests/serialize/io/atomic_publish_testing.h"
+#include "tensorcask/tests/serialize/io/publication_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -94,11 +94,11 @@ class Disk {
   FaultyFileSystem front_;
 };
 
-class AtomicPublishFaultTest : public ::testing::TestWithParam<FaultCase> {};
+class PublicationFaultTest : public ::testing::TestWithParam<FaultCase> {};
 
 constexpr int kErrors[] = {EIO, ENOSPC, EDQUOT, EINTR, EAGAIN, EMFILE, EACCES, ESTALE};
 
-TEST_P(AtomicPublishFaultTest, TheNthOperationOnceAndForEver) {
+TEST_P(PublicationFaultTest, TheNthOperationOnceAndForEver) {
   const FaultCase& param = GetParam();
   int runs = 0;
   for (const int error : kErrors) {
@@ -156,7 +156,7 @@ TEST_P(AtomicPublishFaultTest, TheNthOperationOnceAndForEver) {
 }
 
 // A writer that ends at any operation, as by kill -9, leaves what a reader may meet.
-TEST_P(AtomicPublishFaultTest, WhereverTheWriterStops) {
+TEST_P(PublicationFaultTest, WhereverTheWriterStops) {
   const FaultCase& param = GetParam();
   bool old_seen = false;
   bool none_seen = false;
@@ -179,7 +179,7 @@ TEST_P(AtomicPublishFaultTest, WhereverTheWriterStops) {
   EXPECT_EQ(none_seen, !param.overwrite);
 }
 
-TEST_P(AtomicPublishFaultTest, ShortCountsAndInterruptionsChangeNothing) {
+TEST_P(PublicationFaultTest, ShortCountsAndInterruptionsChangeNothing) {
   const FaultCase& param = GetParam();
   for (const size_t limit : {1, 2, 3, 7, 1000}) {
     for (const int interrupts : {0, 1, 5}) {
@@ -196,7 +196,7 @@ TEST_P(AtomicPublishFaultTest, ShortCountsAndInterruptionsChangeNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AtomicPublishFaultTest,
+INSTANTIATE_TEST_SUITE_P(All, PublicationFaultTest,
                          ::testing::Values(FaultCase{"SyncNew", true, false}, FaultCase{"SyncOverwrite", true, true},
                                            FaultCase{"FastNew", false, false}, FaultCase{"FastOverwrite", false, true},
                                            FaultCase{"LinkedNew", true, false, How::kLinked},
@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(All, AtomicPublishFaultTest,
                                            FaultCase{"CopiedFastOverwrite", false, true, How::kCopied}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(AtomicPublishFailureTest, AFailedSyncFailsTheSaveAndIsNotRetried) {
+TEST(PublicationFailureTest, AFailedSyncFailsTheSaveAndIsNotRetried) {
   for (int64_t n = 1; n <= 3; ++n) {
     MemoryFileSystem memory;
     FaultyFileSystem files(&memory);
@@ -217,7 +217,7 @@ TEST(AtomicPublishFailureTest, AFailedSyncFailsTheSaveAndIsNotRetried) {
   }
 }
 
-TEST(AtomicPublishFailureTest, WhatASinkReportedFailsTheCommit) {
+TEST(PublicationFailureTest, WhatASinkReportedFailsTheCommit) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
   Publication publish(On(&files));
@@ -228,7 +228,7 @@ TEST(AtomicPublishFailureTest, WhatASinkReportedFailsTheCommit) {
   EXPECT_THAT(memory.Paths(), IsEmpty());
 }
 
-TEST(AtomicPublishFailureTest, WhatTheSwitchStandsForIsKeptIfItCannotBeRemoved) {
+TEST(PublicationFailureTest, WhatTheSwitchStandsForIsKeptIfItCannotBeRemoved) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
   files.FailAt(2, EIO, FaultyFileSystem::kOnce, FileOperation::kSyncFolder);
@@ -241,7 +241,7 @@ TEST(AtomicPublishFailureTest, WhatTheSwitchStandsForIsKeptIfItCannotBeRemoved) 
   EXPECT_EQ(WhatReadersFind(memory), "new");
 }
 
-TEST(AtomicPublishFailureTest, ReplacedFilesStayWhenOnlyTheLastSyncFails) {
+TEST(PublicationFailureTest, ReplacedFilesStayWhenOnlyTheLastSyncFails) {
   MemoryFileSystem memory;
   memory.Put("a", "old");
   FaultyFileSystem files(&memory);

@@ -18,7 +18,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/error_number.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/tests/serialize/io/atomic_publish_testing.h"
+#include "tensorcask/tests/serialize/io/publication_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -48,7 +48,7 @@ using ::testing::MatchesRegex;
 using ::testing::Pair;
 using Code = absl::StatusCode;
 
-TEST(AtomicPublishTest, FilesAppearAtCommitAndNotBefore) {
+TEST(PublicationTest, FilesAppearAtCommitAndNotBefore) {
   MemoryFileSystem memory;
   Publication publish(On(&memory));
   ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
@@ -67,7 +67,7 @@ TEST(AtomicPublishTest, FilesAppearAtCommitAndNotBefore) {
   EXPECT_THAT(memory.Paths(), ElementsAre("a", "b")) << "published is published";
 }
 
-TEST(AtomicPublishTest, WithoutCommitNothingIsLeft) {
+TEST(PublicationTest, WithoutCommitNothingIsLeft) {
   MemoryFileSystem memory;
   {
     Publication publish(On(&memory));
@@ -84,14 +84,14 @@ TEST(AtomicPublishTest, WithoutCommitNothingIsLeft) {
   EXPECT_EQ(memory.open_handles(), 0u);
 }
 
-TEST(AtomicPublishTest, NothingAddedIsNothingPublished) {
+TEST(PublicationTest, NothingAddedIsNothingPublished) {
   MemoryFileSystem memory;
   Publication publish(On(&memory));
   EXPECT_OK(publish.Commit());
   EXPECT_THAT(memory.Paths(), IsEmpty());
 }
 
-TEST(AtomicPublishTest, DataIsDurableBeforeTheSwitchIsNamed) {
+TEST(PublicationTest, DataIsDurableBeforeTheSwitchIsNamed) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
   ASSERT_OK(PublishAll(On(&files), kNew));
@@ -100,7 +100,7 @@ TEST(AtomicPublishTest, DataIsDurableBeforeTheSwitchIsNamed) {
                                                     "SyncFolder .", "Rename m.index~ -> m.index", "SyncFolder ."));
 }
 
-TEST(AtomicPublishTest, EveryFolderIsSynced) {
+TEST(PublicationTest, EveryFolderIsSynced) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
   for (const char* folder : {"/a", "/b", "/c"}) ASSERT_EQ(memory.MakeFolder(folder), 0);
@@ -113,7 +113,7 @@ TEST(AtomicPublishTest, EveryFolderIsSynced) {
 }
 
 // An old set of files with another switch: a reader that opens that switch finds all of the set, or no switch.
-TEST(AtomicPublishTest, OldFilesAreRemovedAfterTheSwitchAndTheOldSwitchBeforeTheOthers) {
+TEST(PublicationTest, OldFilesAreRemovedAfterTheSwitchAndTheOldSwitchBeforeTheOthers) {
   MemoryFileSystem memory;
   PutAll(&memory, {{"old.index", "i"}, {"old-0", "0"}, {"old-1", "1"}, {"m.data-1", "stays"}});
   FaultyFileSystem files(&memory);
@@ -141,7 +141,7 @@ TEST(AtomicPublishTest, OldFilesAreRemovedAfterTheSwitchAndTheOldSwitchBeforeThe
   EXPECT_LT(at("old.index") + 1, at("old-0"));  // a sync of the folder is between them
 }
 
-TEST(AtomicPublishTest, AnOldSwitchThatCannotBeRemovedIsAnErrorAndTheNewFilesStay) {
+TEST(PublicationTest, AnOldSwitchThatCannotBeRemovedIsAnErrorAndTheNewFilesStay) {
   MemoryFileSystem memory;
   PutAll(&memory, {{"old.index", "i"}, {"old-0", "0"}});
   FaultyFileSystem files(&memory);
@@ -156,7 +156,7 @@ TEST(AtomicPublishTest, AnOldSwitchThatCannotBeRemovedIsAnErrorAndTheNewFilesSta
   EXPECT_THAT(memory.Paths(), ElementsAre("m", "old-0", "old.index"));
 }
 
-TEST(AtomicPublishTest, OverwritingReplacesTheSwitchInOneStep) {
+TEST(PublicationTest, OverwritingReplacesTheSwitchInOneStep) {
   MemoryFileSystem memory;
   PutAll(&memory, kOld);
   FaultyFileSystem files(&memory);
@@ -167,7 +167,7 @@ TEST(AtomicPublishTest, OverwritingReplacesTheSwitchInOneStep) {
   EXPECT_EQ(WhatReadersFind(memory), "new");
 }
 
-TEST(AtomicPublishTest, AFileMayGetAnotherNameAndOneMayComeBeforeTheSwitch) {
+TEST(PublicationTest, AFileMayGetAnotherNameAndOneMayComeBeforeTheSwitch) {
   MemoryFileSystem memory;
   ASSERT_EQ(memory.MakeFolder("d"), 0);
   memory.Put("taken", "old");
@@ -191,7 +191,7 @@ TEST(AtomicPublishTest, AFileMayGetAnotherNameAndOneMayComeBeforeTheSwitch) {
   EXPECT_EQ(*memory.Find("b"), "second");
 }
 
-TEST(AtomicPublishTest, ASingleFileIsReplacedInOneStep) {
+TEST(PublicationTest, ASingleFileIsReplacedInOneStep) {
   MemoryFileSystem memory;
   memory.Put("a", "old");
   FaultyFileSystem files(&memory);
@@ -200,7 +200,7 @@ TEST(AtomicPublishTest, ASingleFileIsReplacedInOneStep) {
   EXPECT_EQ(*memory.Find("a"), "new");
 }
 
-TEST(AtomicPublishTest, WithoutSyncTheOrderIsTheSame) {
+TEST(PublicationTest, WithoutSyncTheOrderIsTheSame) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
   ASSERT_OK(PublishAll(On(&files, /*sync=*/false), kNew));
@@ -208,7 +208,7 @@ TEST(AtomicPublishTest, WithoutSyncTheOrderIsTheSame) {
                                                     "Rename m.index~ -> m.index"));
 }
 
-TEST(AtomicPublishTest, ATakenNameIsRefusedEarly) {
+TEST(PublicationTest, ATakenNameIsRefusedEarly) {
   MemoryFileSystem memory;
   memory.Put("a", "old");
   ASSERT_EQ(memory.MakeFolder("d"), 0);
@@ -222,7 +222,7 @@ TEST(AtomicPublishTest, ATakenNameIsRefusedEarly) {
   EXPECT_THAT(overwriting.Add("d"), StatusIs(Code::kFailedPrecondition, HasSubstr("d: is not a regular file")));
 }
 
-TEST(AtomicPublishTest, BadPathsAreRefused) {
+TEST(PublicationTest, BadPathsAreRefused) {
   const TempFolder folder;
   folder.Write("file", "");
   ASSERT_EQ(symlink("loop", folder.Path("loop").c_str()), 0);
@@ -250,7 +250,7 @@ TEST(AtomicPublishTest, BadPathsAreRefused) {
   }
 }
 
-TEST(AtomicPublishTest, NamesAtTheLimitOfTheSystem) {
+TEST(PublicationTest, NamesAtTheLimitOfTheSystem) {
   const TempFolder folder;
   std::vector<std::string> names = {"n", std::string(200, 'n'), std::string(234, 'n'), std::string(235, 'n'),
                                     std::string(255, 'n')};
@@ -274,7 +274,7 @@ TEST(AtomicPublishTest, NamesAtTheLimitOfTheSystem) {
   }
 }
 
-TEST(AtomicPublishTest, PathsAtTheLimitOfTheSystem) {
+TEST(PublicationTest, PathsAtTheLimitOfTheSystem) {
   MemoryFileSystem memory;
   const std::string folder = std::string(4094 - 10, '/');
   for (const size_t name_bytes : {1, 5, 10, 11}) {
@@ -289,7 +289,7 @@ TEST(AtomicPublishTest, PathsAtTheLimitOfTheSystem) {
   EXPECT_THAT(memory.Paths(), ElementsAre("/" + std::string(30, 'n')));
 }
 
-TEST(AtomicPublishTest, TheErrorOfAMissingFolderKeepsItsNumber) {
+TEST(PublicationTest, TheErrorOfAMissingFolderKeepsItsNumber) {
   const TempFolder folder;
   Publication publish(On(FileSystem::Posix()));
   const absl::Status status = publish.Add(folder.Path("no/a")).status();
@@ -297,7 +297,7 @@ TEST(AtomicPublishTest, TheErrorOfAMissingFolderKeepsItsNumber) {
   EXPECT_EQ(ErrorNumberOf(status), ENOENT);
 }
 
-TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
+TEST(PublicationTest, ADanglingLinkIsNotWrittenThrough) {
   const TempFolder folder;
   ASSERT_EQ(symlink("elsewhere", folder.Path("a").c_str()), 0);
   EXPECT_THAT(PublishAll(On(FileSystem::Posix()), {{folder.Path("a"), "x"}}),
@@ -310,7 +310,7 @@ TEST(AtomicPublishTest, ADanglingLinkIsNotWrittenThrough) {
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("a"));
 }
 
-TEST(AtomicPublishTest, NewFilesHaveThePermissionsThatTheOldOnesHaveInCommon) {
+TEST(PublicationTest, NewFilesHaveThePermissionsThatTheOldOnesHaveInCommon) {
   const TempFolder folder;
   const std::string data = folder.Path("data");
   const std::string index = folder.Path("index");
@@ -338,7 +338,7 @@ TEST(AtomicPublishTest, NewFilesHaveThePermissionsThatTheOldOnesHaveInCommon) {
   EXPECT_EQ(mode_of(data), ordinary);
 }
 
-TEST(AtomicPublishTest, AVanishedFolderIsAnErrorNamingTheFile) {
+TEST(PublicationTest, AVanishedFolderIsAnErrorNamingTheFile) {
   const TempFolder folder;
   ASSERT_EQ(mkdir(folder.Path("d").c_str(), 0700), 0);
   Publication publish(On(FileSystem::Posix()));
@@ -348,7 +348,7 @@ TEST(AtomicPublishTest, AVanishedFolderIsAnErrorNamingTheFile) {
   EXPECT_THAT(publish.Commit(), StatusIs(Code::kNotFound, HasSubstr("/d/a.tmp-0000000000000000: cannot lock")));
 }
 
-TEST(AtomicPublishTest, OfTwoWritersOneWinsWhole) {
+TEST(PublicationTest, OfTwoWritersOneWinsWhole) {
   // The other one publishes everything just before the n-th operation of the first.
   const std::vector<Content> other = {{"m.data-0", "other"}, {"m.data-1", "other"}, {"m.index", "other"}};
   int lost = 0;
@@ -378,7 +378,7 @@ TEST(AtomicPublishTest, OfTwoWritersOneWinsWhole) {
   EXPECT_GT(lost, 5);
 }
 
-TEST(AtomicPublishTest, ThreadsRacingForRealNames) {
+TEST(PublicationTest, ThreadsRacingForRealNames) {
   const TempFolder folder;
   for (int round = 0; round < 20; ++round) {
     const std::string prefix = folder.Path("m" + std::to_string(round));
@@ -410,7 +410,7 @@ TEST(AtomicPublishTest, ThreadsRacingForRealNames) {
   EXPECT_EQ(NamesIn(folder.path()).size(), 40u) << "and nothing else is left";
 }
 
-TEST(AtomicPublishTest, ATemporaryNameThatIsTakenIsPassedOver) {
+TEST(PublicationTest, ATemporaryNameThatIsTakenIsPassedOver) {
   MemoryFileSystem memory;
   FaultyFileSystem files(&memory);
   std::vector<IoResult> others;  // handles of other writers, which live
@@ -429,7 +429,7 @@ TEST(AtomicPublishTest, ATemporaryNameThatIsTakenIsPassedOver) {
   for (const IoResult handle : others) EXPECT_EQ(memory.Close(handle), 0);
 }
 
-TEST(AtomicPublishTest, TheFirstTemporaryNameIsFixedAndTakenOverFromADeadWriter) {
+TEST(PublicationTest, TheFirstTemporaryNameIsFixedAndTakenOverFromADeadWriter) {
   MemoryFileSystem memory;
   memory.Put("a.tmp-0000000000000000", "half a file");
   Publication publish(On(&memory));
@@ -463,7 +463,7 @@ class EarlySyncs final : public testing::ForwardingFileSystem {
   std::vector<std::pair<uint64_t, uint64_t>> parts;
 };
 
-TEST(AtomicPublishTest, LargeFilesThatWillBeSyncedReachTheDiskWhileTheyGrow) {
+TEST(PublicationTest, LargeFilesThatWillBeSyncedReachTheDiskWhileTheyGrow) {
   constexpr uint64_t kMiB = uint64_t{1} << 20;
   const TempFolder folder;
   for (const bool sync : {false, true}) {
@@ -486,7 +486,7 @@ TEST(AtomicPublishTest, LargeFilesThatWillBeSyncedReachTheDiskWhileTheyGrow) {
   }
 }
 
-TEST(AtomicPublishTest, CopiesOfLargeFilesDoTheSame) {
+TEST(PublicationTest, CopiesOfLargeFilesDoTheSame) {
   constexpr uint64_t kBytes = uint64_t{40} << 20;
   const TempFolder folder;
   EarlySyncs files(FileSystem::Posix());
@@ -507,7 +507,7 @@ TEST(AtomicPublishTest, CopiesOfLargeFilesDoTheSame) {
   EXPECT_GT(end, kBytes - (uint64_t{16} << 20));
 }
 
-TEST(AtomicPublishTest, BytesThatDoNotReachTheDiskEarlyAreAnError) {
+TEST(PublicationTest, BytesThatDoNotReachTheDiskEarlyAreAnError) {
   const std::string some(size_t{20} << 20, 'x');
   for (const int error : {EIO, ENOSPC, EDQUOT, EINVAL, ENOSYS, EOPNOTSUPP}) {
     MemoryFileSystem memory;

@@ -11,7 +11,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/io/publication.h"
-#include "tensorcask/tests/serialize/io/atomic_publish_testing.h"
+#include "tensorcask/tests/serialize/io/publication_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using Code = absl::StatusCode;
 
-TEST(AtomicPublishExistingTest, AppearAtCommitWithTheOthers) {
+TEST(PublicationExistingTest, AppearAtCommitWithTheOthers) {
   MemoryFileSystem memory;
   memory.Put("s", "content");
   FaultyFileSystem files(&memory);
@@ -51,7 +51,7 @@ TEST(AtomicPublishExistingTest, AppearAtCommitWithTheOthers) {
   EXPECT_EQ(files.open_handles(), 0u);
 }
 
-TEST(AtomicPublishExistingTest, WithoutCommitTheSourceStaysAlone) {
+TEST(PublicationExistingTest, WithoutCommitTheSourceStaysAlone) {
   MemoryFileSystem memory;
   memory.Put("s", "content");
   for (const bool links : {true, false}) {
@@ -67,7 +67,7 @@ TEST(AtomicPublishExistingTest, WithoutCommitTheSourceStaysAlone) {
   }
 }
 
-TEST(AtomicPublishExistingTest, IsCopiedWhereThereAreNoLinks) {
+TEST(PublicationExistingTest, IsCopiedWhereThereAreNoLinks) {
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{512} << 10, (size_t{1} << 20) + 17}) {
     MemoryFileSystem memory;
     std::string content(bytes, '\0');
@@ -84,7 +84,7 @@ TEST(AtomicPublishExistingTest, IsCopiedWhereThereAreNoLinks) {
   }
 }
 
-TEST(AtomicPublishExistingTest, BadSourcesAreRefused) {
+TEST(PublicationExistingTest, BadSourcesAreRefused) {
   const TempFolder folder;
   folder.Write("taken", "");
   ASSERT_EQ(symlink("nowhere", folder.Path("dangling").c_str()), 0);
@@ -114,7 +114,7 @@ TEST(AtomicPublishExistingTest, BadSourcesAreRefused) {
   EXPECT_THAT(publish.AddExisting("", folder.Path("m")), StatusIs(Code::kInvalidArgument, HasSubstr("empty")));
 }
 
-TEST(AtomicPublishExistingTest, RealFilesAreLinkedEvenThroughLinks) {
+TEST(PublicationExistingTest, RealFilesAreLinkedEvenThroughLinks) {
   const TempFolder folder;
   folder.Write("s", "content");
   ASSERT_EQ(symlink("s", folder.Path("alias").c_str()), 0);

@@ -1,7 +1,7 @@
 // Files to publish, and what a reader finds of them.
 
-#ifndef TENSORCASK_TESTS_SERIALIZE_IO_ATOMIC_PUBLISH_TESTING_H_
-#define TENSORCASK_TESTS_SERIALIZE_IO_ATOMIC_PUBLISH_TESTING_H_
+#ifndef TENSORCASK_TESTS_SERIALIZE_IO_PUBLICATION_TESTING_H_
+#define TENSORCASK_TESTS_SERIALIZE_IO_PUBLICATION_TESTING_H_
 
 #include <cstddef>
 #include <string>
@@ -85,4 +85,4 @@ inline std::vector<std::string> NamesIn(const std::string& folder) {
 
 }  // namespace tensorcask::testing
 
-#endif  // TENSORCASK_TESTS_SERIALIZE_IO_ATOMIC_PUBLISH_TESTING_H_
+#endif  // TENSORCASK_TESTS_SERIALIZE_IO_PUBLICATION_TESTING_H_
