@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """replay_trace.py, with a PyTorch that is a model of its allocator in Python, and ours on the simulated device."""
 
-import itertools
 import json
 import os
 import subprocess
@@ -176,9 +175,10 @@ class Replay(unittest.TestCase):
         os.mkdir(self.short)
         for name in os.listdir(TRACES):
             if name.endswith(".txt"):
-                with open(os.path.join(TRACES, name), encoding="utf-8") as file, \
-                     open(os.path.join(self.short, name), "w", encoding="utf-8") as short:  # fmt: skip
-                    short.writelines(itertools.islice(file, 700))
+                with open(os.path.join(TRACES, name), encoding="utf-8") as file:
+                    numbers = file.read().split()[:700]
+                with open(os.path.join(self.short, name), "w", encoding="utf-8") as short:
+                    short.write(" ".join(numbers))
 
     def run_script(self, *arguments, traces=None, **environment):
         """(exit status, {case: (outcome, message)}, all lines of JSON)."""
