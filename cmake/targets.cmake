@@ -7282,9 +7282,7 @@ tensorcask_script_test(tests_gpu_run_test
     tests/gpu/part_results.py
     tests/gpu/run.py
     tests/support/case_report.py
-  PROGRAMS
-    tools_gpu_bundle.sh
-    tools/gpu_bundle.sh
+    scripts/gpu_bundle.sh
   PACKAGE
     tests/gpu
   TIMEOUT
@@ -7662,15 +7660,10 @@ tensorcask_script_test(tests_tools_mutant_judge_test
   FILES
     tests/tools/mutant_judge_test.py
     tests/support/case_report.py
-  PROGRAMS
-    tools_cxx_text.py
-    tools/cxx_text.py
-    tools_mutant_judge.py
-    tools/mutant_judge.py
-    tools_mutant_schemata.py
-    tools/mutant_schemata.py
-    tools_mutations.py
-    tools/mutations.py
+    scripts/cxx_text.py
+    scripts/mutant_judge.py
+    scripts/mutant_schemata.py
+    scripts/mutations.py
   PACKAGE
     tests/tools
   TIMEOUT
@@ -7680,13 +7673,9 @@ tensorcask_script_test(tests_tools_mutant_schemata_test
   FILES
     tests/tools/mutant_schemata_test.py
     tests/support/case_report.py
-  PROGRAMS
-    tools_cxx_text.py
-    tools/cxx_text.py
-    tools_mutant_schemata.py
-    tools/mutant_schemata.py
-    tools_mutations.py
-    tools/mutations.py
+    scripts/cxx_text.py
+    scripts/mutant_schemata.py
+    scripts/mutations.py
   PACKAGE
     tests/tools
   TIMEOUT
@@ -7697,17 +7686,11 @@ tensorcask_script_test(tests_tools_mutate_test
     tests/tools/mutate_test.py
     tests/mutation_equivalents.txt
     tests/support/case_report.py
-  PROGRAMS
-    tools_cxx_text.py
-    tools/cxx_text.py
-    tools_mutant_judge.py
-    tools/mutant_judge.py
-    tools_mutant_schemata.py
-    tools/mutant_schemata.py
-    tools_mutate.py
-    tools/mutate.py
-    tools_mutations.py
-    tools/mutations.py
+    scripts/cxx_text.py
+    scripts/mutant_judge.py
+    scripts/mutant_schemata.py
+    scripts/mutate.py
+    scripts/mutations.py
   PACKAGE
     tests/tools
   TIMEOUT

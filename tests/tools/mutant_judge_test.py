@@ -9,7 +9,7 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = (os.path.join(HERE, folder) for folder in ("../support", "../../tools"))
+sys.path[:0] = (os.path.join(HERE, folder) for folder in ("../support", "../../scripts"))
 import case_report  # noqa: E402
 import mutant_judge  # noqa: E402
 
