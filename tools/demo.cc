@@ -114,7 +114,7 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix));
   const double open_ms = watch.Lap();
   int64_t damages = 0;
-  CASK_ASSIGN_OR_RETURN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
+  CASK_ASSIGN_OR_RETURN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
   const double verify_ms = watch.Lap();
   if (damages != 0) return absl::InternalError("the checkpoint that was just saved is damaged");
 

@@ -68,7 +68,7 @@ void PrintDamage(const ArchiveDamage& found, Console& console) {
   console.out << EscapeControls(found.status.message()) << '\n';
 }
 
-void PrintCensus(const std::string& path, const TensorCounts& counts, Console& console) {
+void PrintCounts(const std::string& path, const TensorCounts& counts, Console& console) {
   for (const std::string& note : counts.notes) console.out << "note: " << EscapeControls(note) << '\n';
   console.out << Printable(path) << ": " << TensorCount(counts.whole) << " whole";
   if (counts.damaged > 0) console.out << ", " << counts.damaged << " damaged";
@@ -98,7 +98,7 @@ Json ToJson(const ArchiveDamage& found) {
   return json;
 }
 
-void AddCensus(const TensorCounts& counts, Json damage, Json* json) {
+void AddCounts(const TensorCounts& counts, Json damage, Json* json) {
   (*json)["whole"] = counts.whole;
   (*json)["damaged"] = counts.damaged;
   (*json)["damaged_elsewhere"] = counts.damaged_elsewhere;
@@ -133,13 +133,13 @@ absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
     if (!counts.ok()) {  // the other files are verified all the same
       console.err << "tensorcask verify: " << EscapeControls(counts.status().message()) << '\n';
     } else if (!flags.json) {
-      PrintCensus(path, *counts, console);
+      PrintCounts(path, *counts, console);
     }
     if (flags.json) {
       Json json;
       SetJsonText("path", path, &json);
       if (counts.ok()) {
-        AddCensus(*counts, std::move(damage), &json);
+        AddCounts(*counts, std::move(damage), &json);
       } else {
         json["error"] = JsonText(InToolWords(counts.status().message()));
       }

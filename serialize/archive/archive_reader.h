@@ -58,7 +58,7 @@ struct TensorCounts {
 };
 
 namespace archive {
-// The note of a counts that `count` tensors have no checksum.
+// The note that `count` tensors of the file have no checksum.
 std::string NoChecksums(absl::string_view path, int64_t count);
 }  // namespace archive
 

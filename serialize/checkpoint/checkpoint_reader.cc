@@ -253,7 +253,7 @@ absl::StatusOr<Tensor> CheckpointReader::Map(absl::string_view name) const {
 absl::StatusOr<std::unique_ptr<ElementStream>> CheckpointReader::OpenStream(absl::string_view name) const {
   return impl_->OpenStream(name);
 }
-absl::StatusOr<CheckpointCensus> CheckpointReader::VerifyAll(
+absl::StatusOr<CheckpointCounts> CheckpointReader::VerifyAll(
     absl::FunctionRef<void(const CheckpointDamage&)> report) const {
   return impl_->VerifyAll(checkpoint::VerifyBundle, report);
 }

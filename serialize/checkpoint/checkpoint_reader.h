@@ -129,9 +129,9 @@ class CheckpointReader final : public BaseLookup {
   // for each thing that is wrong, in the order in which it finds them. Damage of the index itself ends the search. For
   // a delta it also reads the base and compares the hash of the base. A base with another hash, or a base that the
   // index names and that is missing, is reported as FailedPrecondition. Without CheckpointReaderOptions::base and a
-  // name in the index the delta is counted in CheckpointCensus::without_base, not in `whole`. Errors: only what
+  // name in the index the delta is counted in CheckpointCounts::without_base, not in `whole`. Errors: only what
   // prevents it from checking (permissions, for example, or no file descriptors or memory).
-  absl::StatusOr<CheckpointCensus> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
+  absl::StatusOr<CheckpointCounts> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
 
   // As the base of deltas (serialize/payload/base_lookup.h).
   absl::StatusOr<Info> FindBase(absl::string_view name) const override;

@@ -124,7 +124,7 @@ absl::Status CheckWhole(const std::string& prefix, bool everything, FileSystem* 
   options.limits = limits;
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix, options));
   absl::Status first;
-  const absl::StatusOr<CheckpointCensus> counts =
+  const absl::StatusOr<CheckpointCounts> counts =
       reader.VerifyAll([&](const CheckpointDamage& damage) { first.Update(damage.status); });
   first.Update(counts.status());
   if (!absl::IsFailedPrecondition(first)) return first;

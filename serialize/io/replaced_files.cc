@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -12,9 +13,7 @@ namespace tensorcask {
 namespace {
 
 FileInfo InfoAt(const std::string& path, FileSystem* files) {
-  FileInfo info;
-  if (path.empty() || internal::RetryInterrupted([&] { return files->Describe(path, &info); }) < 0) return {};
-  return info;
+  return path.empty() ? FileInfo() : DescribeFile(path, files).value_or(FileInfo());
 }
 
 }  // namespace

@@ -343,9 +343,9 @@ absl::StatusOr<std::unique_ptr<ElementStream>> SafetensorsReader::OpenStream(abs
       [impl = impl_.get(), number](const absl::Status& status) { return impl->At(number, status); });
 }
 
-absl::StatusOr<SafetensorsCensus> SafetensorsReader::VerifyAll(
+absl::StatusOr<SafetensorsCounts> SafetensorsReader::VerifyAll(
     absl::FunctionRef<void(const SafetensorsDamage&)> report) const {
-  SafetensorsCensus counts;
+  SafetensorsCounts counts;
   for (const safetensors::Shard& shard : impl_->model().shards) {
     for (const absl::Status& status : {shard.status, shard.unlisted}) {
       if (!status.ok()) report({"", shard.path, 0, status});

@@ -78,7 +78,7 @@ struct SafetensorsDamage {
 };
 
 // What SafetensorsReader::VerifyAll found besides damage.
-struct SafetensorsCensus {
+struct SafetensorsCounts {
   int64_t verified = 0;          // tensors whose checksum is right
   int64_t without_checksum = 0;  // tensors that have none; their bytes were read, and bools checked
   int64_t not_checked = 0;       // tensors of an unknown kind (read_status is Unimplemented)
@@ -167,7 +167,7 @@ class SafetensorsReader {
   // is wrong, or whose bools are neither 0 nor 1, in the order of entries(), after one for each file of the model that
   // is missing or damaged, or has tensors that the index does not list. (Open has checked the structure.)
   // Errors: only what prevents it from checking (permissions, for example, or no memory).
-  absl::StatusOr<SafetensorsCensus> VerifyAll(absl::FunctionRef<void(const SafetensorsDamage&)> report) const;
+  absl::StatusOr<SafetensorsCounts> VerifyAll(absl::FunctionRef<void(const SafetensorsDamage&)> report) const;
 
  private:
   explicit SafetensorsReader(std::unique_ptr<const safetensors::ReaderImpl> impl);

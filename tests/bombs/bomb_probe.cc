@@ -52,7 +52,7 @@ absl::StatusOr<std::string> Entries(const CheckpointReader& reader) {
 
 absl::StatusOr<std::string> Verify(const CheckpointReader& reader) {
   absl::Status first;
-  CASK_ASSIGN_OR_RETURN(const CheckpointCensus counts,
+  CASK_ASSIGN_OR_RETURN(const CheckpointCounts counts,
                         reader.VerifyAll([&](const CheckpointDamage& damage) { first.Update(damage.status); }));
   CASK_RETURN_IF_ERROR(first);
   return absl::StrCat(counts.whole, " tensors");

@@ -136,7 +136,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 absl::Status Compare(const CheckpointReader& reader, Content content, int64_t version, Part part) {
   const std::string& prefix = reader.prefix();
   std::vector<std::string> damages;
-  CASK_ASSIGN_OR_RETURN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  CASK_ASSIGN_OR_RETURN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damages.push_back(damage.status.ToString());
   }));
   if (!damages.empty()) return absl::DataLossError(damages[0]);

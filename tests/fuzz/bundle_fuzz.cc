@@ -250,7 +250,7 @@ void Check(FuzzInput input) {
       }
     }
     int damages = 0;
-    const absl::StatusOr<CheckpointCensus> counts =
+    const absl::StatusOr<CheckpointCounts> counts =
         reader->VerifyAll([&](const CheckpointDamage& damage) { damages += damage.status.ok() ? 0 : 1; });
     if (counts.ok() && damages == 0) FUZZ_CHECK(entries.ok(), entries.status().ToString());
   }

@@ -43,7 +43,7 @@ void Check(absl::string_view bytes) {
   const ReaderImpl& reader = **opened;
   const absl::StatusOr<std::vector<CheckpointEntry>> entries = reader.entries();
   int damages = 0;
-  const absl::StatusOr<CheckpointCensus> counts =
+  const absl::StatusOr<CheckpointCounts> counts =
       reader.VerifyAll(/*verify_bundle=*/nullptr, [&](const CheckpointDamage& damage) {
         FUZZ_CHECK(!damage.status.ok(), "damage was reported with an OK status");
         ++damages;

@@ -238,7 +238,7 @@ class CheckpointArchiveReader final : public ArchiveReader {
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
     std::set<std::string> damaged;
-    CASK_ASSIGN_OR_RETURN(const CheckpointCensus found, reader_.VerifyAll([&](const CheckpointDamage& damage) {
+    CASK_ASSIGN_OR_RETURN(const CheckpointCounts found, reader_.VerifyAll([&](const CheckpointDamage& damage) {
       if (absl::IsFailedPrecondition(damage.status)) {
         ++counts.not_readable;
       } else if (absl::IsResourceExhausted(damage.status)) {

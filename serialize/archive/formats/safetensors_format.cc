@@ -88,7 +88,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
-    CASK_ASSIGN_OR_RETURN(const SafetensorsCensus found, reader_.VerifyAll([&](const SafetensorsDamage& damage) {
+    CASK_ASSIGN_OR_RETURN(const SafetensorsCounts found, reader_.VerifyAll([&](const SafetensorsDamage& damage) {
       ++(damage.tensor.empty() ? counts.damaged_elsewhere : counts.damaged);
       report({damage.tensor, damage.file, damage.offset, damage.status});
     }));

@@ -119,7 +119,7 @@ class BundleReader final : public ReaderImpl {
     return stored_.OpenStream(std::move(located));
   }
 
-  absl::StatusOr<CheckpointCensus> VerifyAll(BundleVerifier verify_bundle,
+  absl::StatusOr<CheckpointCounts> VerifyAll(BundleVerifier verify_bundle,
                                              absl::FunctionRef<void(const CheckpointDamage&)> report) const override {
     return verify_bundle(*index_, stored_, options_, report);
   }

@@ -65,7 +65,7 @@ class Verification {
         kept_(&memory_),
         ranges_(&memory_) {}
 
-  absl::StatusOr<CheckpointCensus> Run();
+  absl::StatusOr<CheckpointCounts> Run();
 
  private:
   static constexpr uint32_t kNoOwner = std::numeric_limits<uint32_t>::max();
@@ -142,7 +142,7 @@ class Verification {
   uint32_t num_entries_ = 0;
   std::optional<LastEncoded> last_encoded_;
   absl::Status unseen_;  // what prevented it from reading an entry
-  CheckpointCensus counts_;
+  CheckpointCounts counts_;
 };
 
 absl::Status Verification::Take(uint32_t number, absl::string_view key, absl::string_view value, PieceWalk* pieces) {
@@ -439,11 +439,11 @@ absl::Status Verification::VerifyAllElements() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckpointCensus> Verification::Run() {
+absl::StatusOr<CheckpointCounts> Verification::Run() {
   const absl::Status walked = Walk();
   if (IsDamage(walked)) {
     report_({"", index_.path(), 0, walked});
-    return CheckpointCensus();
+    return CheckpointCounts();
   }
   CASK_RETURN_IF_ERROR(walked);
   ReportMissingFiles();
@@ -459,7 +459,7 @@ absl::StatusOr<CheckpointCensus> Verification::Run() {
 
 }  // namespace
 
-absl::StatusOr<CheckpointCensus> VerifyBundle(const BundleIndex& index, const StoredTensors& stored,
+absl::StatusOr<CheckpointCounts> VerifyBundle(const BundleIndex& index, const StoredTensors& stored,
                                               const CheckpointReaderOptions& options,
                                               absl::FunctionRef<void(const CheckpointDamage&)> report) {
   return Verification(index, stored, options, report).Run();

@@ -11,7 +11,7 @@
 
 namespace tensorcask::checkpoint {
 
-absl::StatusOr<CheckpointCensus> VerifyBundle(const BundleIndex& index, const StoredTensors& stored,
+absl::StatusOr<CheckpointCounts> VerifyBundle(const BundleIndex& index, const StoredTensors& stored,
                                               const CheckpointReaderOptions& options,
                                               absl::FunctionRef<void(const CheckpointDamage&)> report);
 

@@ -31,7 +31,7 @@ class BundleIndex;
 class StoredTensors;
 
 // VerifyBundle (bundle_verify.h).
-using BundleVerifier = absl::StatusOr<CheckpointCensus> (*)(const BundleIndex& index, const StoredTensors& stored,
+using BundleVerifier = absl::StatusOr<CheckpointCounts> (*)(const BundleIndex& index, const StoredTensors& stored,
                                                             const CheckpointReaderOptions& options,
                                                             absl::FunctionRef<void(const CheckpointDamage&)> report);
 
@@ -80,7 +80,7 @@ class ReaderImpl {
 
   // The caller brings the code for bundles, so that a program that verifies nothing does not contain it. V1 checkpoints
   // do not use it.
-  virtual absl::StatusOr<CheckpointCensus> VerifyAll(BundleVerifier verify_bundle,
+  virtual absl::StatusOr<CheckpointCounts> VerifyAll(BundleVerifier verify_bundle,
                                                      absl::FunctionRef<void(const CheckpointDamage&)> report) const = 0;
 };
 

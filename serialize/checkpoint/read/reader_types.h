@@ -48,7 +48,7 @@ struct CheckpointDamage {
 };
 
 // What CheckpointReader::VerifyAll found besides damage.
-struct CheckpointCensus {
+struct CheckpointCounts {
   int64_t whole = 0;  // tensors of which every byte (and any base) was checked; a sliced tensor counts once
   // Tensors that this version only lists: unknown forms, and payloads of a later version. The data file holds all their
   // bytes; the bytes were not checked.

@@ -93,7 +93,7 @@ class V1Reader final : public ReaderImpl {
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
     return Read(name, &decoded);
   }
-  absl::StatusOr<CheckpointCensus> VerifyAll(BundleVerifier verify_bundle,
+  absl::StatusOr<CheckpointCounts> VerifyAll(BundleVerifier verify_bundle,
                                              absl::FunctionRef<void(const CheckpointDamage&)> report) const override;
 
  private:
@@ -334,7 +334,7 @@ absl::Status V1Reader::ReadInto(absl::string_view name, TensorView* out) const {
 
 // ---- Everything -----------------------------------------------------------------------------------------------------
 
-absl::StatusOr<CheckpointCensus> V1Reader::VerifyAll(BundleVerifier /*verify_bundle*/,
+absl::StatusOr<CheckpointCounts> V1Reader::VerifyAll(BundleVerifier /*verify_bundle*/,
                                                      absl::FunctionRef<void(const CheckpointDamage&)> report) const {
   std::vector<bool> is_whole(tensors_.size(), true);
   const auto damaged = [&](size_t tensor, absl::Status status) {
@@ -357,10 +357,10 @@ absl::StatusOr<CheckpointCensus> V1Reader::VerifyAll(BundleVerifier /*verify_bun
       });
   if (absl::IsDataLoss(walked) || (absl::IsResourceExhausted(walked) && !IsResourceFailure(walked))) {
     report({"", path_, 0, walked});
-    return CheckpointCensus();
+    return CheckpointCounts();
   }
   CASK_RETURN_IF_ERROR(walked);
-  CheckpointCensus counts;
+  CheckpointCounts counts;
   counts.whole = std::count(is_whole.begin(), is_whole.end(), true);
   return counts;
 }

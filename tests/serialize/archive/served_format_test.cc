@@ -115,7 +115,7 @@ TEST_F(ServedFormat, IsLinkedAndUsedOnlyOnRequest) {
   all.push_back(&served_);
   EXPECT_OK(OpenArchive(Saved("m.npz")->path(), all).status());
   EXPECT_THAT(OpenArchive(folder_.path() + "/none", all), StatusIs(Code::kNotFound, Not(HasSubstr("serve"))));
-  // It is not a format of files: nobody can name it, and nothing is written there.
+  // A server is only opened by its address. Neither --format nor the name of a new file chooses this format.
   EXPECT_THAT(FindFormat("served", all), StatusIs(Code::kInvalidArgument, Not(HasSubstr("npz, served"))));
   EXPECT_THAT(FormatForName("unix:x.npz", all),
               StatusIs(Code::kInvalidArgument, HasSubstr("a server at unix: is only read")));

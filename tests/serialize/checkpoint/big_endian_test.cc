@@ -43,7 +43,7 @@ absl::StatusOr<CheckpointReader> OpenBig(BundleForge bundle, MemoryFileSystem* f
 }
 
 void ExpectWhole(const CheckpointReader& reader, int64_t whole) {
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
   EXPECT_EQ(counts.whole, whole);
 }

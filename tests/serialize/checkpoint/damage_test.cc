@@ -120,13 +120,13 @@ class Damage : public ::testing::TestWithParam<DamageCase> {
       noticed = true;
     }
     int64_t reports = 0;
-    const absl::StatusOr<CheckpointCensus> counts = reader->VerifyAll([&](const CheckpointDamage& damage) {
+    const absl::StatusOr<CheckpointCounts> counts = reader->VerifyAll([&](const CheckpointDamage& damage) {
       ++reports;
       EXPECT_FALSE(damage.status.ok());
     });
     EXPECT_EQ(counts.ok() && reports == 0, !noticed) << "VerifyAll and the rest disagree";
     if (!noticed) {
-      EXPECT_EQ(counts.value_or(CheckpointCensus()).whole, static_cast<int64_t>(saved_.size()));
+      EXPECT_EQ(counts.value_or(CheckpointCounts()).whole, static_cast<int64_t>(saved_.size()));
     }
     return noticed;
   }

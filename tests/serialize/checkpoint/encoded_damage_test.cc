@@ -78,13 +78,13 @@ absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, CheckpointReaderOptio
 }
 
 struct Found {
-  CheckpointCensus counts;
+  CheckpointCounts counts;
   std::vector<std::string> damages;  // "TENSOR: MESSAGE"
 };
 
 Found VerifyAll(const CheckpointReader& reader) {
   Found found;
-  const absl::StatusOr<CheckpointCensus> counts = reader.VerifyAll([&](const CheckpointDamage& damage) {
+  const absl::StatusOr<CheckpointCounts> counts = reader.VerifyAll([&](const CheckpointDamage& damage) {
     found.damages.push_back(absl::StrCat(damage.tensor, ": ", damage.status.message()));
   });
   EXPECT_OK(counts.status());

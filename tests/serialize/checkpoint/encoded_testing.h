@@ -90,7 +90,7 @@ inline std::shared_ptr<const CheckpointReader> Shared(absl::StatusOr<CheckpointR
 
 inline std::vector<std::string> Damages(const CheckpointReader& reader, int64_t whole, int64_t without_base = 0) {
   std::vector<std::string> found;
-  const absl::StatusOr<CheckpointCensus> counts =
+  const absl::StatusOr<CheckpointCounts> counts =
       reader.VerifyAll([&](const CheckpointDamage& damage) { found.push_back(std::string(damage.status.message())); });
   EXPECT_OK(counts.status());
   EXPECT_EQ(counts->whole, whole);

@@ -76,7 +76,7 @@ absl::Status ReadRows(const CheckpointReader& reader) {
 
 absl::Status VerifyEach(const CheckpointReader& reader) {
   absl::Status first;
-  CASK_ASSIGN_OR_RETURN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  CASK_ASSIGN_OR_RETURN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     if (first.ok()) first = damage.status;
   }));
   if (first.ok() && counts.whole != 3) return absl::InternalError(absl::StrCat(counts.whole, " tensors are whole"));

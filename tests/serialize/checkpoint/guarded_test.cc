@@ -69,7 +69,7 @@ TEST(Guarded, ComesBackWithItsStrides) {
   EXPECT_TRUE(SameTensor(out, wanted));
   ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice("t", *TensorSlice::Parse("1,2:1,1")));
   EXPECT_TRUE(SameTensor(part, Tensor::FromValues<int16_t>({{5}, {6}})));
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
   EXPECT_EQ(counts.whole, 1);
 }
@@ -144,7 +144,7 @@ TEST_P(GuardedRejects, AsDataLoss) {
   EXPECT_THAT(reader.ReadWithMetadata("t"), refused);
   EXPECT_THAT(reader.Metadata("t"), refused);
   std::vector<std::string> found;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     found.push_back(std::string(damage.status.message()));
   }));
   EXPECT_THAT(found, ElementsAre(HasSubstr(GetParam().says)));

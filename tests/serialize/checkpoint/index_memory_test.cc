@@ -48,7 +48,7 @@ absl::StatusOr<CheckpointReader> OpenIn(MemoryFileSystem* files, const DecodeLim
 
 std::vector<absl::Status> DamageIn(const CheckpointReader& reader, int64_t* whole = nullptr) {
   std::vector<absl::Status> found;
-  const absl::StatusOr<CheckpointCensus> counts =
+  const absl::StatusOr<CheckpointCounts> counts =
       reader.VerifyAll([&](const CheckpointDamage& damage) { found.push_back(damage.status); });
   EXPECT_OK(counts.status());
   if (whole != nullptr && counts.ok()) *whole = counts->whole;

@@ -70,7 +70,7 @@ TEST(MergeTest, BringsTensorsOfAllSourcesTogether) {
       EXPECT_TRUE(SameTensor(read, named.tensor)) << named.name;
     }
   }
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
   EXPECT_EQ(counts.whole, 4);
   // Sources are as they were, and nothing was copied.

@@ -66,7 +66,7 @@ TEST_P(PeerFiles, GiveTheirTensors) {
     ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map(entry.name));
     ExpectTensor(mapped, expected[entry.name]);
   }
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
   EXPECT_EQ(counts.whole, static_cast<int64_t>(entries.size()));
 }

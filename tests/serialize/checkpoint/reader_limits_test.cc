@@ -62,7 +62,7 @@ TEST(ReaderLimits, AreKept) {
     EXPECT_OK(reader.Map("w"));  // decodes nothing
     // One that is too large to look at does not keep the others from being looked at.
     std::vector<std::string> damaged;
-    ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+    ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                          reader.VerifyAll([&](const CheckpointDamage& damage) { damaged.push_back(damage.tensor); }));
     EXPECT_EQ(counts.whole, 1);
     EXPECT_THAT(damaged, ElementsAre("s"));

@@ -47,7 +47,7 @@ TEST(Reader, RefusesOverlappingTensors) {
               StatusIs(Code::kDataLoss, AllOf(HasSubstr(kData), HasSubstr("tensor \"c\" at offset 12, 8 bytes"),
                                               HasSubstr("overlaps tensor \"a\" at offset 8"))));
   std::vector<std::string> damaged;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damaged.push_back(absl::StrCat(damage.tensor, " at ", damage.offset));
   }));
   EXPECT_EQ(counts.whole, 2);
@@ -62,7 +62,7 @@ TEST(Reader, ReportsDataFilesThatAreMissing) {  // the index tells of more than 
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   EXPECT_OK(reader.Read("w"));
   std::vector<std::string> damaged;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damaged.push_back(std::string(damage.status.message()));
   }));
   EXPECT_EQ(counts.whole, 1);

@@ -151,7 +151,7 @@ TEST_P(EntryRejects, WithCodeAndMessage) {
       EXPECT_THAT(reader.Find("w"), refused(where));
     }
     std::vector<CheckpointDamage> damages;
-    ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+    ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                          reader.VerifyAll([&](const CheckpointDamage& damage) { damages.push_back(damage); }));
     EXPECT_EQ(counts.whole, 0);
     ASSERT_EQ(damages.size(), 1u);

@@ -207,7 +207,7 @@ TEST(Reader, VerifiesEachTensorOnce) {
   EXPECT_OK(reader.Read("dense/kernel"));
   EXPECT_OK(reader.Map("dense/kernel"));
   std::vector<std::string> damaged;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     damaged.push_back(absl::StrCat(damage.tensor, " ", damage.file, " ", damage.offset));
   }));
   EXPECT_EQ(counts.whole, static_cast<int64_t>(SampleTensors(1).size()) - 1);
@@ -283,7 +283,7 @@ TEST(Reader, ListsFormsItDoesNotRead) {
     EXPECT_THAT(reader.ReadInto(entry.name, &out).code(), readable ? Code::kOk : Code::kUnimplemented);
   }
   for (const CheckpointEntry& entry : listed) EXPECT_EQ(entry.has_metadata, entry.name == "tagged") << entry.name;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
   EXPECT_EQ(counts.whole, 2);  // plain and tagged
   EXPECT_EQ(counts.not_checked, 5);
@@ -352,7 +352,7 @@ TEST(Reader, VerifyMentionsBytesBehindTheLastTensor) {
     files.Put(kData, bytes + std::string(offset - 8, '\0') + bytes + behind);
     const absl::StatusOr<CheckpointReader> reader = OpenIn(&files);
     EXPECT_OK(reader.status());
-    const absl::StatusOr<CheckpointCensus> counts =
+    const absl::StatusOr<CheckpointCounts> counts =
         reader->VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; });
     EXPECT_OK(counts.status());
     EXPECT_EQ(counts->whole, 2);
@@ -378,7 +378,7 @@ TEST(Reader, VerifyReadsOverlappingRangesOnce) {
   FaultyFileSystem files(&memory);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   int damages = 0;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage&) { ++damages; }));
   EXPECT_EQ(counts.whole, 1);
   EXPECT_EQ(damages, 199);
   EXPECT_LT(files.operations(FileOperation::kReadAt), 20);

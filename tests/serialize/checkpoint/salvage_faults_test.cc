@@ -92,7 +92,7 @@ TEST_F(SalvageOfThree, EndsWithErrorsOfTheProcess) {
       options.read.file_system = &again;
       const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(kPrefix, options);
       if (!reader.ok()) continue;
-      const absl::StatusOr<CheckpointCensus> counts =
+      const absl::StatusOr<CheckpointCounts> counts =
           reader->VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; });
       EXPECT_EQ(counts.ok(), again.faults() == 0);
     }

@@ -115,7 +115,7 @@ TEST(Slices, AreListedAsOneTensor) {
     EXPECT_THAT(entry.slices, ElementsAre(Slice("0,2:0,3"), Slice("0,2:3,3"), Slice("2,1:-"), Slice("3,1:0,6")));
   }
   EXPECT_THAT(reader.Find(checkpoint::EncodeSliceKey("t", Slice("2,1:-"))), StatusIs(Code::kNotFound, HasSubstr("no")));
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                        reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
   EXPECT_EQ(counts.whole, 2);
   EXPECT_EQ(counts.not_checked, 0);
@@ -203,7 +203,7 @@ TEST_P(SlicesReject, AsDataLoss) {
               StatusIs(Code::kDataLoss, AllOf(HasSubstr("tensor \"t\""), HasSubstr(GetParam().says))));
   EXPECT_EQ(reader.entries().status().code(), GetParam().listed ? Code::kOk : Code::kDataLoss);
   std::string found;
-  ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts, reader.VerifyAll([&](const CheckpointDamage& damage) {
     absl::StrAppend(&found, damage.status.message(), "\n");
   }));
   const bool is_incomplete = GetParam().says_of_piece != nullptr;

@@ -98,7 +98,7 @@ TEST(TensorFlowFiles, GiveTheirTensors) {
       ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map(entry.name));
       ExpectElements(mapped, facts);
     }
-    ASSERT_OK_AND_ASSIGN(const CheckpointCensus counts,
+    ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
                          reader.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
     EXPECT_EQ(counts.whole, static_cast<int64_t>(entries.size()));
   }

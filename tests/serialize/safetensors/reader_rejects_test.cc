@@ -185,7 +185,7 @@ TEST_P(SafetensorsLists, AndReadsNothing) {
   EXPECT_THAT(reader->Map(entry.name), refuses);
   EXPECT_THAT(reader->ReadSlice(entry.name, TensorSlice::Full(entry.shape.rank())), refuses);
   EXPECT_THAT(reader->ReadAll(), refuses);
-  const absl::StatusOr<SafetensorsCensus> counts = reader->VerifyAll([](const SafetensorsDamage&) { ADD_FAILURE(); });
+  const absl::StatusOr<SafetensorsCounts> counts = reader->VerifyAll([](const SafetensorsDamage&) { ADD_FAILURE(); });
   ASSERT_OK(counts.status());
   EXPECT_EQ(counts->not_checked, 1);
 }

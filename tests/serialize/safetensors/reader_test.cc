@@ -225,7 +225,7 @@ TEST(SafetensorsReader, EveryWayOfReadingGivesTheSameElements) {
         EXPECT_TRUE(Equal(target, wanted));
       }
     }
-    ASSERT_OK_AND_ASSIGN(const SafetensorsCensus counts, reader.VerifyAll([](const SafetensorsDamage&) { FAIL(); }));
+    ASSERT_OK_AND_ASSIGN(const SafetensorsCounts counts, reader.VerifyAll([](const SafetensorsDamage&) { FAIL(); }));
     EXPECT_EQ(counts.verified + counts.without_checksum, static_cast<int64_t>(tensors.size()));
     EXPECT_EQ(counts.without_checksum == 0, checksums);
   }
@@ -463,7 +463,7 @@ TEST_F(ShardedModel, TensorsThatTheIndexDoesNotListAreReadAndNoted) {
     ASSERT_OK_AND_ASSIGN(const Tensor c, reader.Read("c"));
     EXPECT_EQ(c.bytes(), Bytes(16).substr(8));
     std::vector<std::string> damage;
-    ASSERT_OK_AND_ASSIGN(const SafetensorsCensus counts, reader.VerifyAll([&](const SafetensorsDamage& one) {
+    ASSERT_OK_AND_ASSIGN(const SafetensorsCounts counts, reader.VerifyAll([&](const SafetensorsDamage& one) {
       EXPECT_THAT(one.status, StatusIs(Code::kDataLoss, HasSubstr(one.file)));
       damage.push_back(absl::StrCat(one.file, " ", one.tensor));
     }));
@@ -510,7 +510,7 @@ TEST_F(ShardedModel, AMissingOrDamagedFileHidesOnlyItsTensors) {
               ElementsAre(HasSubstr("d/m-4.safetensors"),
                           "2 of the 4 files that it lists are missing: m-3.safetensors, m-5.safetensors"));
   std::vector<std::string> damage;
-  ASSERT_OK_AND_ASSIGN(const SafetensorsCensus counts, reader.VerifyAll([&](const SafetensorsDamage& one) {
+  ASSERT_OK_AND_ASSIGN(const SafetensorsCounts counts, reader.VerifyAll([&](const SafetensorsDamage& one) {
     damage.push_back(one.tensor.empty() ? one.file : one.tensor);
   }));
   EXPECT_THAT(damage, ElementsAre("d/m-3.safetensors", "d/m-4.safetensors", "d/m-5.safetensors", "c"));
