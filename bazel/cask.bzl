@@ -56,7 +56,7 @@ def cask_cc_library(name, copts = [], **kwargs):
         **kwargs
     )
 
-def cask_room(name, srcs, hdrs, deps, alone = [], for_size = [], for_speed = [], linkopts = [], visibility = None):
+def cask_room(name, srcs, deps, hdrs = [], alone = [], for_size = [], for_speed = [], linkopts = [], visibility = None):
     """The library of a room: all its headers, and its sources, which are compiled as one.
 
     A source alone costs the compiler more for the headers that it includes than for its own code. So names of an
@@ -64,10 +64,10 @@ def cask_room(name, srcs, hdrs, deps, alone = [], for_size = [], for_speed = [],
     that it does not call.
 
     Args:
-      name: that of the folder.
+      name: that of the folder, or of a part that has more dependencies than the rest.
       srcs: .cc files.
-      hdrs: all headers, the internal ones too.
       deps: other rooms and libraries.
+      hdrs: all headers, the internal ones too.
       alone: those of `srcs` that are compiled by themselves, as kernels are that have the same names for each processor.
       for_size: those of `srcs` that are compiled with FOR_SIZE.
       for_speed: those of `srcs` that are compiled with FOR_SPEED.
@@ -76,20 +76,21 @@ def cask_room(name, srcs, hdrs, deps, alone = [], for_size = [], for_speed = [],
     """
     headers = name + "_headers"
     cask_cc_library(name = headers, hdrs = hdrs, deps = deps, visibility = ["//visibility:private"])
-    others = alone + for_size + for_speed
+    flagged = for_size + for_speed
     parts = {
-        "_code": ([], [src for src in srcs if src not in others], alone),
-        "_code_for_size": (FOR_SIZE, for_size, []),
-        "_code_for_speed": (FOR_SPEED, for_speed, []),
+        "_code": ([], [src for src in srcs if src not in flagged]),
+        "_code_for_size": (FOR_SIZE, for_size),
+        "_code_for_speed": (FOR_SPEED, for_speed),
     }
     code = []
-    for suffix, (copts, files, single) in parts.items():
+    for suffix, (copts, files) in parts.items():
         if not files:
             continue
         code.append(name + suffix)
+        single = [src for src in files if src in alone]
         native.genrule(
             name = name + suffix + "_as_one",
-            srcs = files,
+            srcs = [src for src in files if src not in alone],
             outs = [name + suffix + ".cc"],
             cmd = "for file in $(SRCS); do echo \"#line 1 \\\"$$file\\\"\"; cat $$file; done >$@",
             visibility = ["//visibility:private"],

@@ -1037,14 +1037,6 @@ tensorcask_door(records
     Tensorcask::io
     Tensorcask::wire)
 
-tensorcask_door(checkpoint_reader
-  LINK
-    Tensorcask::checkpoint)
-
-tensorcask_door(checkpoint_writer
-  LINK
-    Tensorcask::checkpoint)
-
 # --- Programs and tests ---
 
 tensorcask_program(examples_checkpoints
@@ -6922,184 +6914,19 @@ tensorcask_inner_library(tests_tensor_tensor_testing
     Tensorcask::tensor
     absl::status)
 
-tensorcask_inner_library(tools_console
-  SOURCES
-    tools/console.cc
-  LINK
-    Tensorcask::io
-    Tensorcask::tensor
-    absl::cord
-    absl::status
-    absl::str_format
-    absl::strings
-    tools_text_width)
-
-tensorcask_inner_library(tools_element_crc32
-  SOURCES
-    tools/element_crc32.cc
-  LINK
-    Tensorcask::tensor
-    Tensorcask::wire
-    ZLIB::ZLIB
-    absl::strings)
-
-tensorcask_inner_library(tools_formats
-  SOURCES
-    tools/formats.cc
-    tools/graph_format.cc
-    tools/tensorproto_text_format.cc
-    tools/text_memory.cc
-  LINK
-    Tensorcask::archive
-    Tensorcask::checkpoint
-    Tensorcask::io
-    Tensorcask::npy
-    Tensorcask::payload
-    Tensorcask::proto
-    Tensorcask::protowire
-    Tensorcask::serve
-    Tensorcask::strided
-    Tensorcask::tensor
-    Tensorcask::wire
-    absl::flat_hash_map
-    absl::span
-    absl::status
-    absl::statusor
-    absl::strings
-    absl::time
-    protobuf::libprotobuf
-    tools_console)
-
-tensorcask_inner_library(tools_json_text
-  SOURCES
-    tools/json_text.cc
-  LINK
-    Tensorcask::tensor
-    absl::flat_hash_map
-    absl::strings
-    nlohmann_json::nlohmann_json)
-
-tensorcask_inner_library(tools_manual
-  SOURCES
-    tools/command_table.cc
-    tools/completions.cc
-    tools/manual.cc
-  LINK
-    CLI11::CLI11
-    Tensorcask::tensor
-    absl::strings)
-
-tensorcask_inner_library(tools_metadata_options
-  SOURCES
-    tools/metadata_options.cc
-  LINK
-    CLI11::CLI11
-    absl::statusor
-    absl::strings
-    tools_console)
-
-tensorcask_inner_library(tools_read_progress
-  SOURCES
-    tools/read_progress.cc
-  LINK
-    Tensorcask::io
-    absl::span
-    tools_console)
-
-tensorcask_inner_library(tools_rename
-  SOURCES
-    tools/rename.cc
-  LINK
-    CLI11::CLI11
-    Tensorcask::archive
-    Tensorcask::rename_rules
-    absl::status
-    absl::statusor
-    absl::strings
-    tools_console)
-
-tensorcask_inner_library(tools_slice_text
-  SOURCES
-    tools/slice_text.cc
-  LINK
-    Tensorcask::tensor
-    tools_console)
-
-tensorcask_inner_library(tools_subcommand
-  SOURCES
-    tools/subcommand.cc
-  LINK
-    CLI11::CLI11
-    Tensorcask::archive
-    Tensorcask::io
-    Tensorcask::payload
-    Tensorcask::tensor
-    Tensorcask::wire
-    absl::status
-    absl::statusor
-    absl::strings
-    tools_console
-    tools_formats)
-
-tensorcask_inner_library(tools_table
-  SOURCES
-    tools/table.cc
-  LINK
-    absl::strings
-    tools_console
-    tools_text_width)
-
 tensorcask_program(tools_tensorcask
   SOURCES
-    tools/cat.cc
-    tools/clean.cc
-    tools/convert.cc
-    tools/demo.cc
-    tools/diff.cc
-    tools/edit.cc
-    tools/exchange.cc
-    tools/ls.cc
-    tools/salvage.cc
-    tools/save.cc
-    tools/show.cc
-    tools/stats.cc
     tools/tensorcask.cc
-    tools/verify.cc
   LINK
     CLI11::CLI11
     Tensorcask::archive
-    Tensorcask::checkpoint
-    Tensorcask::exchange
-    Tensorcask::io
-    Tensorcask::payload
-    Tensorcask::serve
-    Tensorcask::strided
     Tensorcask::tensor
-    Tensorcask::wire
     absl::status
     absl::statusor
     absl::str_format
     absl::strings
-    absl::time
-    nlohmann_json::nlohmann_json
-    tools_console
-    tools_element_crc32
-    tools_formats
-    tools_json_text
-    tools_manual
-    tools_metadata_options
-    tools_read_progress
-    tools_rename
-    tools_slice_text
-    tools_subcommand
-    tools_table)
-
-tensorcask_inner_library(tools_text_width
-  SOURCES
-    tools/text_width.cc
-  LINK
-    Tensorcask::tensor
-    absl::strings)
+    tools_commands
+    tools_tools)
 
 tensorcask_script_test(tests_attack_attack_receivers_test
   FILES

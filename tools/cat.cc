@@ -22,7 +22,7 @@
 namespace tensorcask::tools {
 namespace {
 
-struct Flags {
+struct CatFlags {
   std::string path;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
@@ -30,7 +30,7 @@ struct Flags {
   bool allow_loss = false;
 };
 
-absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Cat(const CatFlags& flags, Console& console) {
   if (isatty(STDOUT_FILENO) == 1) return Misuse("stdout is a terminal; records are binary: use a pipe or a file");
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   NoteOverlooked("cat", *input, console);
@@ -67,7 +67,7 @@ absl::StatusOr<ExitCode> Cat(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareCat(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CatFlags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
   app.add_option("GLOB", flags->include, "Only tensors with names that match: dense/*");
   AddExcludeOption(app, &flags->exclude);

@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using State = TemporaryFile::State;
 
-struct Flags {
+struct CleanFlags {
   std::vector<std::string> folders;
   bool remove = false;
   bool json = false;
@@ -93,7 +93,7 @@ Json ToJson(const Found& found) {
   return json;
 }
 
-void PrintText(const Flags& flags, const std::vector<Found>& all, Console& console) {
+void PrintText(const CleanFlags& flags, const std::vector<Found>& all, Console& console) {
   std::vector<TableRow> rows;
   uint64_t stale = 0;
   uint64_t stale_bytes = 0;
@@ -124,7 +124,7 @@ void PrintText(const Flags& flags, const std::vector<Found>& all, Console& conso
   }
 }
 
-absl::StatusOr<ExitCode> Clean(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Clean(const CleanFlags& flags, Console& console) {
   std::vector<Found> all;
   bool failed = false;
   const auto report = [&](const absl::Status& status) {
@@ -162,7 +162,7 @@ absl::StatusOr<ExitCode> Clean(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareClean(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CleanFlags>();
   app.add_option("FOLDER", flags->folders, "Where to look; folders inside are not searched")->required();
   app.add_flag("--delete", flags->remove, "Remove the stale files; without this they are only listed");
   app.add_flag("--json", flags->json, "One JSON document");

@@ -29,7 +29,7 @@
 namespace tensorcask::tools {
 namespace {
 
-struct Flags {
+struct ConvertFlags {
   std::vector<std::string> paths;  // sources, and last the destination
 
   absl::Span<const std::string> sources() const { return absl::MakeConstSpan(paths).first(paths.size() - 1); }
@@ -78,7 +78,7 @@ bool TakesSome(const DTypeRule& rule, const std::vector<const ArchiveReader*>& s
 }
 
 // Patterns must match something: a misspelled one would silently copy nothing, or everything.
-absl::Status CheckPatterns(const Flags& flags, const std::vector<DTypeRule>& rules,
+absl::Status CheckPatterns(const ConvertFlags& flags, const std::vector<DTypeRule>& rules,
                            const std::vector<const ArchiveReader*>& sources, Console& console) {
   const auto matches = [&](const std::string& glob) {
     return std::any_of(sources.begin(), sources.end(),
@@ -136,7 +136,7 @@ bool HasTensors(const std::vector<const ArchiveReader*>& sources) {
                      [](const ArchiveReader* source) { return !source->entries().empty(); });
 }
 
-absl::Status SetOptions(const Flags& flags, const std::vector<const ArchiveReader*>& sources,
+absl::Status SetOptions(const ConvertFlags& flags, const std::vector<const ArchiveReader*>& sources,
                         const ArchiveFormat& target, ConvertOptions* options, Console& console) {
   options->include = flags.include;
   options->exclude = flags.exclude;
@@ -173,7 +173,7 @@ void PrintDryRun(const ConversionPlan& plan, const ReplacedFiles& replaced, cons
               << HumanBytes(plan.bytes) << " to read, " << target.name() << '\n';
 }
 
-absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Convert(const ConvertFlags& flags, Console& console) {
   if (flags.paths.size() < 2) return Misuse("DST is required: tensorcask convert SRC... DST");
   CatchInterrupts();
   std::vector<std::unique_ptr<ArchiveReader>> inputs;
@@ -234,7 +234,7 @@ absl::StatusOr<ExitCode> Convert(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareConvert(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ConvertFlags>();
   // CLI11 cannot tell where a list of operands ends: the last one is DST.
   app.add_option(
          "SRC", flags->paths,

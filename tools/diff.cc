@@ -36,7 +36,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = TensorDifference::Kind;
 
-struct Flags {
+struct DiffFlags {
   std::string a;
   std::string b;
   std::vector<std::string> globs;
@@ -105,7 +105,7 @@ Json ToJson(const TensorDifference& one) {
   return json;
 }
 
-void PrintJson(const Flags& flags, const CompareReport& report, Console& console) {
+void PrintJson(const DiffFlags& flags, const CompareReport& report, Console& console) {
   Json document;
   SetJsonText("a", flags.a, &document);
   SetJsonText("b", flags.b, &document);
@@ -135,7 +135,7 @@ absl::Status CheckMatchedNew(const std::vector<std::string>& globs, const Archiv
   return absl::OkStatus();
 }
 
-absl::StatusOr<ExitCode> Diff(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Diff(const DiffFlags& flags, Console& console) {
   CatchInterrupts();
   InputOptions options = flags.input;
   options.listing = std::make_shared<ListingBudget>(DecodeLimits());
@@ -195,7 +195,7 @@ void AddTolerance(CLI::App& app, const std::string& name, double* value, const s
 }  // namespace
 
 Action DeclareDiff(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DiffFlags>();
   app.add_option("A", flags->a, "A checkpoint's prefix or .index, or another file")->required();
   app.add_option("B", flags->b, "What to compare it with; the formats may differ")->required();
   app.add_option("GLOB", flags->globs, "Only tensors with names that match: dense/*");

@@ -32,7 +32,7 @@
 namespace tensorcask::tools {
 namespace {
 
-struct Flags {
+struct EditFlags {
   std::string path;
   std::vector<std::string> renames;
   std::vector<std::string> set;     // KEY=VALUE
@@ -43,7 +43,7 @@ struct Flags {
   bool lenient = false;
 };
 
-absl::StatusOr<ArchiveEdits> ParseEdits(const Flags& flags) {
+absl::StatusOr<ArchiveEdits> ParseEdits(const EditFlags& flags) {
   if (flags.renames.empty() && flags.set.empty() && flags.unset.empty() && flags.remove.empty()) {
     return Misuse("nothing to change: give --rename, --set, --unset or --remove");
   }
@@ -105,7 +105,7 @@ std::string Counts(const ArchiveEditReport& report, const ArchiveEdits& edits) {
 }
 
 // What was written, or would be.
-std::string Written(const ArchiveEditReport& report, const Flags& flags) {
+std::string Written(const ArchiveEditReport& report, const EditFlags& flags) {
   const FileEditResult& result = report.result;
   std::string text = flags.dry_run ? "would write " : "wrote ";
   if (report.format == "checkpoint") {
@@ -123,7 +123,7 @@ std::string Written(const ArchiveEditReport& report, const Flags& flags) {
                       " of elements");
 }
 
-absl::StatusOr<ArchiveEditReport> EditOrExplain(const Flags& flags, const ArchiveEdits& edits,
+absl::StatusOr<ArchiveEditReport> EditOrExplain(const EditFlags& flags, const ArchiveEdits& edits,
                                                 const FileEditOptions& options) {
   absl::StatusOr<ArchiveEditReport> report = EditArchive(flags.path, edits, Formats(), options);
   struct stat info;
@@ -134,7 +134,7 @@ absl::StatusOr<ArchiveEditReport> EditOrExplain(const Flags& flags, const Archiv
       absl::StrCat(report.status().message(), "; --output writes only new files: choose another name"));
 }
 
-absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Edit(const EditFlags& flags, Console& console) {
   CatchInterrupts();
   if (!flags.output.empty()) CASK_RETURN_IF_ERROR(CheckDestination(flags.output));
   CASK_ASSIGN_OR_RETURN(const ArchiveEdits edits, ParseEdits(flags));
@@ -178,7 +178,7 @@ absl::StatusOr<ExitCode> Edit(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareEdit(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EditFlags>();
   app.add_option("PATH", flags->path, "A safetensors file or the index of a model, an npz file, or a checkpoint")
       ->required();
   AddRenameOption(app, "", &flags->renames);

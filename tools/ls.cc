@@ -38,7 +38,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Flags {
+struct LsFlags {
   std::string path;
   std::vector<std::string> globs;
   InputOptions input;
@@ -77,7 +77,7 @@ struct Details {
   absl::Status status;  // why one of them is missing
 };
 
-Details ReadDetails(const ArchiveReader& input, const ArchiveEntry& info, const Flags& flags) {
+Details ReadDetails(const ArchiveReader& input, const ArchiveEntry& info, const LsFlags& flags) {
   Details details;
   const bool is_known =
       info.read_status.ok() || info.dtype != DType::kInvalid || absl::IsUnimplemented(info.read_status);
@@ -114,7 +114,7 @@ std::string HowStored(const ArchiveEntry& info) {
 }
 
 // The objects that TensorFlow saved, as lines.
-absl::StatusOr<ExitCode> DrawTree(const Flags& flags, const ArchiveReader& input, Console& console) {
+absl::StatusOr<ExitCode> DrawTree(const LsFlags& flags, const ArchiveReader& input, Console& console) {
   if (input.format() != "checkpoint") {
     return absl::InvalidArgumentError(absl::StrCat(flags.path, ": files of the format ", input.format(),
                                                    " have no objects; only checkpoints of TensorFlow have them"));
@@ -270,7 +270,7 @@ class Totals {
 // The tensors to list, in their order. Unless they are sorted by size, they are not in memory together.
 class Listing {
  public:
-  Listing(const ArchiveReader& input, const Flags& flags)
+  Listing(const ArchiveReader& input, const LsFlags& flags)
       : input_(input), flags_(flags), globs_(archive::NamesFirst(flags.globs, input.entries())) {
     if (!flags.by_size) return;
     for (const ArchiveEntry& info : input.entries()) {
@@ -292,13 +292,13 @@ class Listing {
   bool IsWanted(const ArchiveEntry& info) const { return globs_.empty() || MatchesAny(globs_, info.name); }
 
   const ArchiveReader& input_;
-  const Flags& flags_;
+  const LsFlags& flags_;
   const std::vector<std::string> globs_;
   std::vector<const ArchiveEntry*> sorted_;  // by size
 };
 
 // Measures the table, and adds up the bytes that --checksum will read.
-absl::StatusOr<uint64_t> Measure(const Listing& listing, const Flags& flags, Table* table) {
+absl::StatusOr<uint64_t> Measure(const Listing& listing, const LsFlags& flags, Table* table) {
   Details any;
   any.crc32.assign(flags.checksum ? 8 : 0, '0');
   uint64_t bytes = 0;
@@ -313,7 +313,7 @@ absl::StatusOr<uint64_t> Measure(const Listing& listing, const Flags& flags, Tab
 // A document that is written piece by piece: one of a million tensors would take a gigabyte of memory.
 class Document {
  public:
-  Document(const Flags& flags, const ArchiveReader& input, std::ostream& out) : out_(out) {
+  Document(const LsFlags& flags, const ArchiveReader& input, std::ostream& out) : out_(out) {
     Json head;
     SetJsonText("path", flags.path, &head);
     head["format"] = std::string(input.format());
@@ -356,7 +356,7 @@ class Document {
 };
 
 // Prints the tensors. kFound: one of them could not be read.
-absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& flags, const Table& table,
+absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const LsFlags& flags, const Table& table,
                                       const Listing& listing, ReadProgress& progress, Console& console) {
   std::optional<Document> document;
   if (flags.json) document.emplace(flags, input, console.out);
@@ -397,7 +397,7 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const Flags& f
 }
 
 // Reads the list twice, so that no line waits in memory for the width of the columns.
-absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> List(const LsFlags& flags, Console& console) {
   Console quiet = console;
   quiet.progress = console.progress && flags.checksum;
   ReadProgress progress(quiet, "reading");
@@ -422,7 +422,7 @@ absl::StatusOr<ExitCode> List(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareLs(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<LsFlags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
   CLI::Option* const globs = app.add_option("GLOB", flags->globs, "Only tensors with names that match: dense/*");
   CLI::Option* const json = app.add_flag("--json", flags->json, "One JSON document");

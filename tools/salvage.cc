@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Flags {
+struct SalvageFlags {
   std::string source;
   std::string destination;
   bool json = false;
@@ -34,7 +34,7 @@ struct Flags {
   std::string to;
 };
 
-Json ToJson(const ArchiveDamage& lost) {
+Json LostJson(const ArchiveDamage& lost) {
   Json json = lost.tensor.empty() ? Json{{"name", nullptr}} : JsonName(lost.tensor);
   SetJsonText("file", lost.file, &json);
   json["offset"] = lost.offset;
@@ -53,7 +53,7 @@ uint64_t BytesToRead(const std::string& path, const ArchiveReaderOptions& read) 
   return CheckedMul<uint64_t>(bytes, 2).value_or(UINT64_MAX);
 }
 
-absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Salvage(const SalvageFlags& flags, Console& console) {
   ArchiveReaderOptions read;
   read.lenient = flags.lenient;
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(flags.base));
@@ -85,7 +85,7 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
     document["unverified"] = Json::array();
     document["lost"] = Json::array();
     for (const std::string& name : report->unverified) document["unverified"].push_back(JsonName(name));
-    for (const ArchiveDamage& lost : report->lost) document["lost"].push_back(ToJson(lost));
+    for (const ArchiveDamage& lost : report->lost) document["lost"].push_back(LostJson(lost));
     document["removed"] = Json::array();
     for (const std::string& path : report->removed) document["removed"].push_back(JsonText(path));
     console.out << document.dump(/*indent=*/2, /*indent_char=*/' ', /*ensure_ascii=*/true,
@@ -111,7 +111,7 @@ absl::StatusOr<ExitCode> Salvage(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareSalvage(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<SalvageFlags>();
   app.add_option("SRC", flags->source,
                  "The damaged file: a checkpoint's prefix or .index, another file, or a folder with one of them")
       ->required();

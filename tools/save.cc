@@ -22,7 +22,7 @@
 namespace tensorcask::tools {
 namespace {
 
-struct Flags {
+struct SaveFlags {
   std::string destination;
   std::string to;
   OutputOptions output;
@@ -37,7 +37,7 @@ struct Choice {
   std::vector<archive::StreamedGlob> exclude;
 };
 
-struct Counts {
+struct SaveCounts {
   int64_t came = 0;
   int64_t saved = 0;
   uint64_t bytes = 0;  // of the elements saved
@@ -56,7 +56,7 @@ absl::StatusOr<bool> ChoosesAny(absl::string_view option, const std::string& nam
 }
 
 absl::Status SaveAll(const ArchiveFormat& to, NamedRecordReader& reader, ArchiveWriter& output, Console& console,
-                     Choice& choice, Counts& counts) {
+                     Choice& choice, SaveCounts& counts) {
   const bool many = to.traits().many_tensors;
   ProgressLine progress(console);
   while (true) {
@@ -80,7 +80,7 @@ absl::Status SaveAll(const ArchiveFormat& to, NamedRecordReader& reader, Archive
                              " came: choose one with --include NAME"));
 }
 
-absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Save(const SaveFlags& flags, Console& console) {
   if (isatty(STDIN_FILENO) == 1) return Misuse("stdin is a terminal: pipe `tensorcask cat PATH` into this");
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to));
   CatchInterrupts();
@@ -91,7 +91,7 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
   Choice choice;
   for (const std::string& glob : flags.include) choice.include.emplace_back(glob);
   for (const std::string& glob : flags.exclude) choice.exclude.emplace_back(glob);
-  Counts counts;
+  SaveCounts counts;
   const absl::Status status = SaveAll(*to, reader, *output, console, choice, counts);
   if (Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
   CASK_RETURN_IF_ERROR(status);
@@ -112,7 +112,7 @@ absl::StatusOr<ExitCode> Save(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareSave(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<SaveFlags>();
   app.add_option("DST", flags->destination,
                  "What to write: its extension names the format; without one it is a checkpoint")
       ->required();

@@ -22,7 +22,7 @@
 namespace tensorcask::tools {
 namespace {
 
-struct Flags {
+struct ShowFlags {
   std::string path;
   std::string name;
   std::string slice;
@@ -67,7 +67,7 @@ absl::StatusOr<Tensor> ReadShown(const ArchiveReader& input, const ArchiveEntry&
   }
 }
 
-absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_name, bool has_slice, Console& console) {
+absl::StatusOr<ExitCode> Show(const ShowFlags& flags, bool has_name, bool has_slice, Console& console) {
   if (has_slice) CASK_RETURN_IF_ERROR(CheckSliceText(flags.slice));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   NoteOverlooked("show", *input, console);
@@ -102,7 +102,7 @@ absl::StatusOr<ExitCode> Show(const Flags& flags, bool has_name, bool has_slice,
 }  // namespace
 
 Action DeclareShow(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ShowFlags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
   const CLI::Option* const name =
       app.add_option("NAME", flags->name, "The name of the tensor; may be left out if PATH has only one");

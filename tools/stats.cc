@@ -25,14 +25,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Flags {
+struct StatsFlags {
   std::string path;
   std::vector<std::string> globs;
   InputOptions input;
   bool json = false;
 };
 
-std::string Number(double value) { return std::isfinite(value) ? absl::StrFormat("%.6g", value) : "-"; }
+std::string FiniteNumber(double value) { return std::isfinite(value) ? absl::StrFormat("%.6g", value) : "-"; }
 
 // One character for each bin: from ' ' (none) to '#' (as many as the fullest bin).
 std::string Drawing(const TensorStatistics& one) {
@@ -85,8 +85,8 @@ Json ToJson(const TensorStatistics& one) {
 TableRow RowOf(const TensorStatistics& one) {
   TableRow row = {Printable(one.name), std::string(DTypeName(one.dtype)), one.shape.ToString()};
   if (one.status.ok() && one.is_numeric && one.finite > 0) {
-    row.insert(row.end(), {Number(one.min), Number(one.max), Number(one.mean), Number(one.standard_deviation),
-                           Drawing(one), Oddities(one)});
+    row.insert(row.end(), {FiniteNumber(one.min), FiniteNumber(one.max), FiniteNumber(one.mean),
+                           FiniteNumber(one.standard_deviation), Drawing(one), Oddities(one)});
   } else {
     const std::string odd = one.status.ok() ? Oddities(one) : "error: " + EscapeControls(one.status.message());
     row.insert(row.end(), {"-", "-", "-", "-", "", odd});
@@ -103,7 +103,7 @@ void PrintText(const std::vector<TensorStatistics>& all, Console& console) {
   for (const TensorStatistics& one : all) table.Print(RowOf(one), console.out);
 }
 
-absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Stats(const StatsFlags& flags, Console& console) {
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
   NoteOverlooked("stats", *input, console);
@@ -144,7 +144,7 @@ absl::StatusOr<ExitCode> Stats(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareStats(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<StatsFlags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
   app.add_option("GLOB", flags->globs, "Only tensors with names that match: dense/*");
   app.add_flag("--json", flags->json, "One JSON document");

@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Flags {
+struct VerifyFlags {
   std::vector<std::string> paths;
   InputOptions input;
   bool json = false;
@@ -89,7 +89,7 @@ void PrintCounts(const std::string& path, const TensorCounts& counts, Console& c
   console.out << '\n';
 }
 
-Json ToJson(const ArchiveDamage& found) {
+Json FoundJson(const ArchiveDamage& found) {
   Json json = found.tensor.empty() ? Json{{"name", nullptr}} : JsonName(found.tensor);
   json["kind"] = std::string(KindOf(found));
   SetJsonText("file", found.file, &json);
@@ -112,7 +112,7 @@ void AddCounts(const TensorCounts& counts, Json damage, Json* json) {
   for (const std::string& note : counts.notes) (*json)["notes"].push_back(JsonText(InToolWords(note)));
 }
 
-absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
+absl::StatusOr<ExitCode> Verify(const VerifyFlags& flags, Console& console) {
   ExitCode code = kDone;
   Json document = {{"files", Json::array()}};
   for (const std::string& path : flags.paths) {
@@ -120,7 +120,7 @@ absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
     int64_t not_readable = 0;
     const absl::StatusOr<TensorCounts> counts = VerifyOne(path, flags.input, console, [&](const ArchiveDamage& found) {
       if (flags.json) {
-        damage.push_back(ToJson(found));
+        damage.push_back(FoundJson(found));
         return;
       }
       // With a wrong base that is each tensor.
@@ -158,7 +158,7 @@ absl::StatusOr<ExitCode> Verify(const Flags& flags, Console& console) {
 }  // namespace
 
 Action DeclareVerify(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<VerifyFlags>();
   app.add_option("PATH", flags->paths, "Checkpoint prefixes or .index files, or other files")->required();
   app.add_flag("--json", flags->json, "One JSON document");
   app.add_flag("--names", flags->names,

@@ -36,10 +36,6 @@
 namespace tensorcask::exchange {
 namespace {
 
-absl::Status InTensor(size_t index, const absl::Status& status) {
-  return Annotate(status, absl::StrCat("tensor ", index));
-}
-
 // Bytes [begin, end) of a received memory file: the range that holds all tensors of a message in that file.
 struct Block {
   uint64_t begin = UINT64_MAX;

@@ -31,11 +31,7 @@
 namespace tensorcask::exchange {
 namespace {
 
-absl::Status InTensor(size_t index, const absl::Status& status) {
-  return Annotate(status, absl::StrCat("tensor ", index));
-}
-
-constexpr std::array<char, kInlineAlignment> kPadding = {};
+constexpr std::array<char, kInlineAlignment> kInlinePadding = {};
 
 // The messages of inline tensors are assembled in memory up to this size together.
 constexpr uint64_t kSmallBytes = uint64_t{4} << 10;
@@ -193,7 +189,7 @@ class Encoder {
     // Elements that are a piece of their own, after the header of the message, are aligned so that the receiver need
     // not move them.
     const uint64_t padding_bytes = encoded.pieces.size() > 1 ? PaddingFor(encoded.pieces.front().size()) : 0;
-    if (padding_bytes > 0) out_.inline_pieces.emplace_back(kPadding.data(), padding_bytes);
+    if (padding_bytes > 0) out_.inline_pieces.emplace_back(kInlinePadding.data(), padding_bytes);
     uint64_t message_bytes = 0;
     for (const absl::string_view piece : encoded.pieces) {
       message_bytes += piece.size();

@@ -14,7 +14,7 @@
 namespace tensorcask {
 namespace {
 
-constexpr size_t kGatherBytes = size_t{256} << 10;
+constexpr size_t kStreamGatherBytes = size_t{256} << 10;
 constexpr size_t kMaxWriteBytes = size_t{1} << 20;  // at a time, so that the interrupt flag is polled often
 constexpr int kAskAgainMs = 100;
 
@@ -91,7 +91,7 @@ absl::Status DescriptorSink::Append(absl::string_view bytes) {
   CASK_RETURN_IF_ERROR(status_);
   if (bytes.empty()) return absl::OkStatus();
   position_ += bytes.size();
-  if (gathered_.size() + bytes.size() <= kGatherBytes) {
+  if (gathered_.size() + bytes.size() <= kStreamGatherBytes) {
     gathered_.append(bytes.data(), bytes.size());
     return absl::OkStatus();
   }

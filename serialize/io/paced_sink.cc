@@ -7,13 +7,13 @@
 namespace tensorcask {
 namespace {
 
-constexpr uint64_t kPieceBytes = uint64_t{64} << 20;
+constexpr uint64_t kPaceBytes = uint64_t{64} << 20;
 
 }  // namespace
 
 absl::Status PacedSink::AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) {
   while (bytes > 0) {
-    const uint64_t now = std::min(bytes, kPieceBytes);
+    const uint64_t now = std::min(bytes, kPaceBytes);
     CASK_RETURN_IF_ERROR(sink_->AppendFrom(source, offset, now));
     offset += now;
     bytes -= now;

@@ -5,10 +5,15 @@
 
 #include <cstdint>
 
+#include "absl/strings/string_view.h"
+
 namespace tensorcask {
 
 // NumPy reads no array of more axes.
 inline constexpr int kMaxNpyRank = 64;
+
+// What follows the name of an array in the name of its member of an npz.
+inline constexpr absl::string_view kNpzSuffix = ".npy";
 
 enum class NpyOrder {
   kRowMajor,     // the last axis varies fastest (C order)

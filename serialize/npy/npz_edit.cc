@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/paced_sink.h"
 #include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
 #include "tensorcask/serialize/zip/zip_directory.h"
@@ -24,8 +25,6 @@
 
 namespace tensorcask::npy {
 namespace {
-
-constexpr absl::string_view kSuffix = ".npy";
 
 // From the name of a member to its new name.
 absl::StatusOr<std::map<std::string, std::string>> NewMemberNames(const NpzReader& reader, const FileEdits& edits) {
@@ -38,7 +37,7 @@ absl::StatusOr<std::map<std::string, std::string>> NewMemberNames(const NpzReade
                        " of an array of structures (", Quoted(entry.member()),
                        "), and the header of that array names it; only whole arrays are renamed"));
     }
-    names[entry.member()] = absl::StrCat(to, kSuffix);
+    names[entry.member()] = absl::StrCat(to, kNpzSuffix);
   }
   return names;
 }
@@ -68,7 +67,7 @@ absl::StatusOr<std::set<std::string>> RemovedMembers(const NpzReader& reader, co
 
 // Programs tell an npz file by its first member (NpzArchiveFormat::Recognizes).
 absl::Status CheckFirstMember(absl::string_view path, const std::vector<ZipMember>& members) {
-  if (absl::EndsWith(members.front().name, kSuffix)) return absl::OkStatus();
+  if (absl::EndsWith(members.front().name, kNpzSuffix)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path, ": the file would begin with the member ",
                                                  Quoted(members.front().name),
                                                  ", which is not an array, and programs "

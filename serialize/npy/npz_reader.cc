@@ -19,6 +19,7 @@
 #include "tensorcask/serialize/npy/internal/array_data.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
 #include "tensorcask/serialize/npy/internal/tensor_file.h"
+#include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/zip/zip_directory.h"
 #include "tensorcask/serialize/zip/zip_format.h"
 #include "tensorcask/serialize/zip/zip_member.h"
@@ -33,7 +34,6 @@
 namespace tensorcask {
 namespace {
 
-constexpr absl::string_view kSuffix = ".npy";
 constexpr uint64_t kZipHeaderBytes = 30 + 46;  // of a member: before its data, and in the directory; without its name
 
 // What lies behind the first `skipped` bytes of a member.
@@ -135,7 +135,7 @@ absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
   const NpyReaderOptions& options = file->options();
   CASK_ASSIGN_OR_RETURN(MemberHeader header, ReadMemberHeader(file->source(), member, options));
   const std::string name = member.name;
-  const bool is_named_npy = absl::EndsWith(name, kSuffix);
+  const bool is_named_npy = absl::EndsWith(name, kNpzSuffix);
   if (!header.is_array && is_named_npy && !IsWhole(file->source(), member)) {
     return npy::ParseNpyPrefix("").status();
   }
@@ -148,7 +148,7 @@ absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
   const uint64_t available = member.size_bytes - header.header_bytes;
   const uint64_t index_bytes = kZipHeaderBytes + 2 * name.size() + std::min(header.header_bytes, member.stored_bytes);
   return file->AddArray(
-      is_named_npy ? absl::StripSuffix(name, kSuffix) : absl::string_view(name), is_named_npy ? kSuffix : "",
+      is_named_npy ? absl::StripSuffix(name, kNpzSuffix) : absl::string_view(name), is_named_npy ? kNpzSuffix : "",
       std::move(header.array),
       std::make_unique<ZipData>(&file->source(), std::move(member), header.header_bytes, options.verify_checksums),
       available, index_bytes);
@@ -185,7 +185,7 @@ absl::StatusOr<Recovered> RecoverMembers(const ByteSource& file, const NpyReader
                            walk.reason.empty() ? ", where the directory begins" : absl::StrCat("; ", walk.reason))));
   absl::flat_hash_set<std::string> names;
   for (ZipMember& member : walk.members) {
-    if (names.emplace(absl::StripSuffix(member.name, kSuffix)).second) {
+    if (names.emplace(absl::StripSuffix(member.name, kNpzSuffix)).second) {
       recovered.members.push_back(std::move(member));
     } else if (recovered.damages.size() < kMaxDamages) {
       recovered.damages.push_back(
@@ -230,14 +230,14 @@ absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> sour
     const bool is_about_member = !member.status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
                                  absl::IsInvalidArgument(status);
     if (list_damaged && is_about_member && !IsResourceFailure(status) && file->entries().size() == count) {
-      const bool is_named_npy = absl::EndsWith(name, kSuffix);
+      const bool is_named_npy = absl::EndsWith(name, kNpzSuffix);
       const uint64_t stored_bytes = member.stored_bytes;
       std::unique_ptr<ZipData> data;  // of what is only unknown, VerifyAll compares the checksum
       if (member.status.ok() && absl::IsUnimplemented(status)) {
         data = std::make_unique<ZipData>(&file->source(), std::move(member), 0, options.verify_checksums);
       }
-      status = file->AddUnreadable(is_named_npy ? absl::StripSuffix(name, kSuffix) : absl::string_view(name),
-                                   is_named_npy ? kSuffix : "", std::move(data), stored_bytes, status);
+      status = file->AddUnreadable(is_named_npy ? absl::StripSuffix(name, kNpzSuffix) : absl::string_view(name),
+                                   is_named_npy ? kNpzSuffix : "", std::move(data), stored_bytes, status);
     }
     if (!status.ok()) {
       return AsDataLoss(Annotate(status, absl::StrCat("member ", Quoted(name))), file->source().name());

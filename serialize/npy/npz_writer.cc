@@ -7,6 +7,7 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/npy/internal/npy_encoder.h"
+#include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -17,7 +18,6 @@
 namespace tensorcask {
 namespace {
 
-constexpr absl::string_view kSuffix = ".npy";
 // Up to this size the checksum is computed before the data is written, while the data is in the cache: the header of
 // the member then has all numbers, for readers that look there and not into the directory.
 constexpr uint64_t kSmallBytes = uint64_t{1} << 20;
@@ -137,7 +137,7 @@ class NpzWriter::Impl {
     member.deflate_level = options.deflate_level.value_or(options_.deflate_level);
     member.prefix_bytes = encoder.header().size();
     member.alignment = options_.format.alignment;
-    const absl::Status begun = zip_->BeginMember(absl::StrCat(name, kSuffix), member);
+    const absl::Status begun = zip_->BeginMember(absl::StrCat(name, kNpzSuffix), member);
     // A refused name leaves the archive as it was.
     if (absl::IsInvalidArgument(begun) || absl::IsAlreadyExists(begun)) return About(begun, name);
     status_ = begun;
@@ -176,7 +176,9 @@ absl::StatusOr<NpzWriter> NpzWriter::Create(const std::string& path, const NpzWr
   return NpzWriter(std::move(impl));
 }
 
-absl::Status NpzWriter::CheckName(absl::string_view name) { return ZipWriter::CheckName(absl::StrCat(name, kSuffix)); }
+absl::Status NpzWriter::CheckName(absl::string_view name) {
+  return ZipWriter::CheckName(absl::StrCat(name, kNpzSuffix));
+}
 
 absl::Status NpzWriter::Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options) {
   return impl_->Add(name, tensor, options);

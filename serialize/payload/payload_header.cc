@@ -38,9 +38,9 @@ constexpr size_t kChecksumAt = 60;
 constexpr uint32_t kDelta = 1;
 
 constexpr uint64_t kMaxBytes = std::numeric_limits<int64_t>::max();
-constexpr uint64_t kLengthBytes = 8;  // of a string's length
+constexpr uint64_t kStringLengthBytes = 8;  // of a string's length
 
-uint64_t FirstStreamBytes(DType dtype) { return dtype == DType::kString ? kLengthBytes : ElementSize(dtype); }
+uint64_t FirstStreamBytes(DType dtype) { return dtype == DType::kString ? kStringLengthBytes : ElementSize(dtype); }
 
 uint64_t Chunks(uint64_t bytes, int log2) { return (bytes >> log2) + ((bytes & ((uint64_t{1} << log2) - 1)) != 0); }
 

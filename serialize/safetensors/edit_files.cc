@@ -43,7 +43,6 @@ namespace {
 
 using Metadata = std::map<std::string, std::string>;
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;  // of data: worth a header of whole blocks
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kStepBytes = 64;

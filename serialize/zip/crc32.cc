@@ -27,7 +27,7 @@ namespace {
 #define CASK_TARGET_PCLMUL __attribute__((target("sse4.2,pclmul")))
 
 // Bytes that the kernel takes at once; shorter texts are for zlib.
-constexpr size_t kBlockBytes = 64;
+constexpr size_t kFoldBytes = 64;
 
 CASK_TARGET_PCLMUL inline __m128i Load(const char* bytes) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
@@ -67,16 +67,16 @@ CASK_TARGET_PCLMUL inline uint32_t FinishLanes(const __m128i (&lanes)[4], const 
 }
 
 // Four streams of 128 bits, folded by 512 bits, then by 128. Requires: `count` is a multiple of 16 and at least
-// kBlockBytes. `state` is the inverted checksum, and so is the result.
+// kFoldBytes. `state` is the inverted checksum, and so is the result.
 CASK_TARGET_PCLMUL uint32_t FoldBlocks(uint32_t state, const char* bytes, size_t count) {
   const __m128i by_512 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
   __m128i a = _mm_xor_si128(Load(bytes), _mm_cvtsi32_si128(static_cast<int>(state)));
   __m128i b = Load(bytes + 16);
   __m128i c = Load(bytes + 32);
   __m128i d = Load(bytes + 48);
-  bytes += kBlockBytes;
-  count -= kBlockBytes;
-  for (; count >= kBlockBytes; bytes += kBlockBytes, count -= kBlockBytes) {
+  bytes += kFoldBytes;
+  count -= kFoldBytes;
+  for (; count >= kFoldBytes; bytes += kFoldBytes, count -= kFoldBytes) {
     a = Fold(a, by_512, Load(bytes));
     b = Fold(b, by_512, Load(bytes + 16));
     c = Fold(c, by_512, Load(bytes + 32));
@@ -185,7 +185,7 @@ uint32_t ExtendCrc32(uint32_t crc, absl::string_view bytes) {
   } else if (count >= kWideBytes && GetCpuFeatures().vpclmul256) {
     crc = ~FoldPairBlocks(~crc, bytes.data(), count);
     bytes.remove_prefix(count);
-  } else if (count >= kBlockBytes && GetCpuFeatures().pclmul) {
+  } else if (count >= kFoldBytes && GetCpuFeatures().pclmul) {
     crc = ~FoldBlocks(~crc, bytes.data(), count);
     bytes.remove_prefix(count);
   }

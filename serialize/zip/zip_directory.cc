@@ -15,7 +15,6 @@
 #include "tensorcask/serialize/zip/zip_format.h"
 #include "tensorcask/serialize/zip/zip_member.h"
 #include "tensorcask/tensor/base/checked_math.h"
-#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -24,10 +23,6 @@ namespace tensorcask {
 namespace {
 
 using namespace zip;  // NOLINT(google-build-using-namespace): constants of this room
-
-uint16_t U16(const char* bytes) { return LoadLittleEndian<uint16_t>(bytes); }
-uint32_t U32(const char* bytes) { return LoadLittleEndian<uint32_t>(bytes); }
-uint64_t U64(const char* bytes) { return LoadLittleEndian<uint64_t>(bytes); }
 
 constexpr absl::string_view kEndMagic("PK\5\6", 4);
 

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tensorcask/tensor/base/endian.h"
+
 namespace tensorcask::zip {
 
 inline constexpr uint32_t kLocalSignature = 0x04034b50;
@@ -48,6 +50,11 @@ inline constexpr uint16_t kMadeByUnix = 3 << 8;
 
 // Deflate's longest match, 258 bytes, in its shortest code, two bits.
 inline constexpr uint64_t kMaxDeflateRatio = 1032;
+
+// The numbers of a record: little-endian.
+inline uint16_t U16(const char* bytes) { return LoadLittleEndian<uint16_t>(bytes); }
+inline uint32_t U32(const char* bytes) { return LoadLittleEndian<uint32_t>(bytes); }
+inline uint64_t U64(const char* bytes) { return LoadLittleEndian<uint64_t>(bytes); }
 
 }  // namespace tensorcask::zip
 

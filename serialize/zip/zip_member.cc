@@ -6,15 +6,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/zip/zip_format.h"
-#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask::zip {
 namespace {
-
-uint16_t U16(const char* bytes) { return LoadLittleEndian<uint16_t>(bytes); }
-uint64_t U64(const char* bytes) { return LoadLittleEndian<uint64_t>(bytes); }
 
 absl::Status Damaged(absl::string_view what) { return absl::DataLossError(what); }
 

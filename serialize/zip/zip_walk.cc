@@ -13,7 +13,6 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/zip/zip_format.h"
 #include "tensorcask/serialize/zip/zip_member_stream.h"
-#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -23,15 +22,11 @@ namespace {
 
 using namespace zip;  // NOLINT(google-build-using-namespace): constants of this room
 
-constexpr size_t kPieceBytes = size_t{64} << 10;
+constexpr size_t kWindowBytes = size_t{64} << 10;
 constexpr absl::string_view kHeaderIsCut = "the header of a member is cut short";
 
-uint16_t U16(const char* bytes) { return LoadLittleEndian<uint16_t>(bytes); }
-uint32_t U32(const char* bytes) { return LoadLittleEndian<uint32_t>(bytes); }
-uint64_t U64(const char* bytes) { return LoadLittleEndian<uint64_t>(bytes); }
-
 // True for an error that concerns one member.
-bool IsAboutMember(const absl::Status& status) {
+bool IsAboutWalkedMember(const absl::Status& status) {
   return !IsResourceFailure(status) && (absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
                                         absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status));
 }
@@ -85,7 +80,7 @@ class Walker {
   SizeOfZipData size_of_data_;
   DecodeQuota memory_;  // of the list
   DecodeQuota inflated_;
-  std::string inflated_piece_ = std::string(kPieceBytes, '\0');  // scratch
+  std::string inflated_piece_ = std::string(kWindowBytes, '\0');  // scratch
   ZipWalk walk_;
   bool ended_ = false;
 };
@@ -157,7 +152,7 @@ absl::Status Walker::Step() {
     member.size_bytes = 0;
     status = CheckMember(member, method, 0, 0);
     if (status.ok()) status = Measure(&member);
-    if (!status.ok() && !IsAboutMember(status)) return status;
+    if (!status.ok() && !IsAboutWalkedMember(status)) return status;
     if (!status.ok()) return EndWith(std::move(member), std::move(status));
   }
   const uint64_t available = Behind(member.data_offset);
@@ -201,7 +196,7 @@ absl::Status Walker::Measure(ZipMember* member) {
                         FindDescriptor(member->data_offset, *member, /*crc_is_known=*/true));
   if (of_nothing.has_value() && member->crc32 == 0) return absl::OkStatus();
   absl::StatusOr<uint64_t> size = size_of_data_(rest);
-  if (!size.ok() && !IsAboutMember(size.status())) return size.status();
+  if (!size.ok() && !IsAboutWalkedMember(size.status())) return size.status();
   if (!size.ok()) {
     return absl::DataLossError(
         absl::StrCat("its size is behind its data, which does not say it, either: ", size.status().message()));

@@ -16,7 +16,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 
@@ -77,6 +79,11 @@ struct TensorEntry {
 
   bool is_inline() const { return block == 0; }
 };
+
+// `status`, which says that it concerns this tensor of a message.
+inline absl::Status InTensor(size_t index, const absl::Status& status) {
+  return Annotate(status, absl::StrCat("tensor ", index));
+}
 
 struct MessageBody {
   std::string topic;

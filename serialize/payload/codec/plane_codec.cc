@@ -76,7 +76,7 @@ constexpr size_t kLeastHuffmanBytes = size_t{1} << 15;
 // a plane to be tried on all of it.
 constexpr uint64_t kFrameGain = 64;
 constexpr uint64_t kSampledFrameGain = 100;
-constexpr size_t kPieceBytes = 512;
+constexpr size_t kFramePieceBytes = 512;
 
 // A search for all repetitions must gain a 64th of four pieces of a plane, and at two of them at least: a single one
 // may be a rare constant stretch. The pieces are a 16th of the plane at most. In a small plane one piece decides, an
@@ -87,8 +87,8 @@ constexpr size_t kSearchedPieceBytes = 2048;
 constexpr size_t kSmallPlaneBytes = 4 * kSearchedPieces * kSearchedPieceBytes;
 constexpr size_t kTinyPlaneBytes = 1024;
 
-constexpr size_t kSampleBytes = kSearchedPieces * kSearchedPieceBytes;
-static_assert(kSampleBytes == 16 * kPieceBytes, "both estimates have samples of the same size");
+constexpr size_t kPlaneSampleBytes = kSearchedPieces * kSearchedPieceBytes;
+static_assert(kPlaneSampleBytes == 16 * kFramePieceBytes, "both estimates have samples of the same size");
 
 // True if bytes repeat the ones 1, 2 or 4 before them. Finds every such repetition of at least 20 bytes.
 bool HasRepetitions(absl::string_view bytes) {
@@ -240,8 +240,8 @@ struct PlaneEncoder::Contexts {
 
   // Estimates from pieces of the plane whether a frame would be smaller than `other_bytes`.
   absl::StatusOr<bool> SampleSpeaksForFrame(absl::string_view plane, size_t other_bytes) {
-    const size_t pieces = std::min(sample.size(), plane.size() / 8) / kPieceBytes;
-    const absl::string_view sampled = SampleOf(plane, pieces, kPieceBytes);
+    const size_t pieces = std::min(sample.size(), plane.size() / 8) / kFramePieceBytes;
+    const absl::string_view sampled = SampleOf(plane, pieces, kFramePieceBytes);
     if (!HasRepetitions(sampled)) return false;
     CASK_ASSIGN_OR_RETURN(const absl::string_view coded, EncodeFrame(sampled, PlaneEffort::kLiterals));
     const size_t others_part = other_bytes * sampled.size() / plane.size();
@@ -251,7 +251,7 @@ struct PlaneEncoder::Contexts {
   std::array<CompressionContext, kNumEfforts> zstd;
   std::unique_ptr<HuffmanContext> huffman;
   Scratch frame;
-  std::array<char, kSampleBytes> sample;
+  std::array<char, kPlaneSampleBytes> sample;
 };
 
 PlaneEncoder::PlaneEncoder() : contexts_(std::make_unique<Contexts>()) {}

@@ -25,9 +25,6 @@
 namespace tensorcask::safetensors {
 namespace {
 
-// What every reader of the format accepts.
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-
 void AppendTensor(const PlannedTensor& tensor, uint64_t begin, std::string* out) {
   AppendJsonString(tensor.name, out);
   absl::StrAppend(out, R"(:{"dtype":")", SafetensorsDTypeName(tensor.dtype), R"(","shape":[)",

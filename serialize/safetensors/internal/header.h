@@ -22,7 +22,8 @@
 
 namespace tensorcask::safetensors {
 
-inline constexpr size_t kPrefixBytes = 8;  // the header's length, before the header
+inline constexpr size_t kPrefixBytes = 8;                 // the header's length, before the header
+inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // what every reader of the format accepts
 inline constexpr absl::string_view kMetadataName = "__metadata__";
 
 // Keys of the metadata. The value of kAliasesKey is a JSON array of strings, the keys of all aliases (alias_keys.h).
