@@ -612,6 +612,62 @@ tensorcask_room(compat
     absl::statusor
     absl::strings)
 
+tensorcask_room(values
+  SOURCES
+    serialize/values/value.cc
+    serialize/values/value_json.cc
+    serialize/values/value_path.cc
+  HEADERS
+    serialize/values/value.h
+    serialize/values/value_json.h
+    serialize/values/value_path.h
+  LINK
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings)
+
+tensorcask_room(gguf
+  SOURCES
+    serialize/gguf/block_types.cc
+    serialize/gguf/gguf_reader.cc
+    serialize/gguf/internal/block_elements.cc
+    serialize/gguf/internal/decode_grid_blocks.cc
+    serialize/gguf/internal/decode_k_blocks.cc
+    serialize/gguf/internal/decode_small_blocks.cc
+    serialize/gguf/internal/grid_rows.cc
+    serialize/gguf/internal/header.cc
+    serialize/gguf/internal/header_cursor.cc
+    serialize/gguf/internal/open_parts.cc
+  HEADERS
+    serialize/gguf/block_types.h
+    serialize/gguf/gguf_reader.h
+    serialize/gguf/internal/block_elements.h
+    serialize/gguf/internal/block_numbers.h
+    serialize/gguf/internal/decoders.h
+    serialize/gguf/internal/grid_rows.h
+    serialize/gguf/internal/header.h
+    serialize/gguf/internal/header_cursor.h
+    serialize/gguf/internal/open_parts.h
+  LINK
+    Tensorcask::io
+    Tensorcask::stored
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::values
+    absl::flat_hash_map
+    absl::span
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+  FOR_SPEED
+    serialize/gguf/internal/decode_grid_blocks.cc
+    serialize/gguf/internal/decode_k_blocks.cc
+    serialize/gguf/internal/decode_small_blocks.cc)
+
 tensorcask_room(zip
   SOURCES
     serialize/zip/crc32.cc
@@ -751,6 +807,7 @@ tensorcask_room(archive
     serialize/archive/edit.cc
     serialize/archive/formats/all_formats.cc
     serialize/archive/formats/checkpoint_format.cc
+    serialize/archive/formats/gguf_format.cc
     serialize/archive/formats/internal/content_blocks.cc
     serialize/archive/formats/internal/slice_order.cc
     serialize/archive/formats/message_file.cc
@@ -786,6 +843,7 @@ tensorcask_room(archive
     serialize/archive/edit.h
     serialize/archive/formats/all_formats.h
     serialize/archive/formats/checkpoint_format.h
+    serialize/archive/formats/gguf_format.h
     serialize/archive/formats/internal/content_blocks.h
     serialize/archive/formats/internal/slice_order.h
     serialize/archive/formats/message_file.h
@@ -813,12 +871,14 @@ tensorcask_room(archive
   LINK
     Tensorcask::checkpoint
     Tensorcask::compat
+    Tensorcask::gguf
     Tensorcask::io
     Tensorcask::npy
     Tensorcask::payload
     Tensorcask::safetensors
     Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::values
     Tensorcask::wire
     absl::flat_hash_map
     absl::function_ref
@@ -1568,6 +1628,27 @@ tensorcask_test(tests_fuzz_exchange_server_test
 tensorcask_inner_library(tests_fuzz_fuzz_input
   LINK
     absl::strings)
+
+tensorcask_test(tests_fuzz_gguf_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/gguf_fuzz.cc
+  LINK
+    Tensorcask::gguf
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::values
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/gguf
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
 
 tensorcask_test(tests_fuzz_huffman_test
   SOURCES
@@ -3878,6 +3959,35 @@ tensorcask_test(tests_serialize_exchange_unix_socket_test
     tests/serialize/exchange
   TIMEOUT
     60)
+
+tensorcask_test(tests_serialize_gguf_gguf_test
+  SOURCES
+    tests/serialize/gguf/block_types_test.cc
+    tests/serialize/gguf/gguf_reader_test.cc
+    tests/serialize/gguf/gguf_rejects_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::gguf
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::values
+    absl::span
+    absl::str_format
+    absl::strings
+    tests_serialize_gguf_gguf_testing
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/gguf
+  TIMEOUT
+    60)
+
+tensorcask_inner_library(tests_serialize_gguf_gguf_testing
+  LINK
+    Tensorcask::gguf
+    Tensorcask::io
+    absl::statusor
+    absl::strings)
 
 tensorcask_test(tests_serialize_io_byte_sink_test
   SOURCES
@@ -7403,6 +7513,19 @@ tensorcask_script_test(tests_tools_exchange_test
 tensorcask_script_test(tests_tools_first_use_test
   FILES
     tests/tools/first_use_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_gguf_test
+  FILES
+    tests/tools/gguf_test.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS

@@ -66,6 +66,7 @@ PARSERS = {
     "dlpack": ["tensor/interop/dlpack*"],
     "exchange_frame": ["serialize/exchange/internal/frame*", "serialize/exchange/message_codec*"],
     "exchange_server": ["serialize/exchange/server*", "serialize/exchange/internal/answer_queue*"],
+    "gguf": ["serialize/gguf/*"],
     "layout_view": ["tensor/strided/layout*", "tensor/strided/view*"],
     "npy": ["serialize/npy/internal/*_parser*", "serialize/npy/internal/[ate]*", "serialize/npy/internal/npy_header*"],
     "npz": ["serialize/npy/npz_reader*", "serialize/zip/zip_directory*", "serialize/zip/zip_member*"],

@@ -29,6 +29,7 @@ FLOORS = {
     "serialize/object_store": 3,
     "serialize/payload": 3,
     "serialize/protowire": 3,
+    "serialize/values": 3,
     "serialize/zip": 3,
     "tensor/inspect": 4,
     "serialize/stored": 4,

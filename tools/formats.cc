@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -45,8 +44,10 @@ std::vector<std::string> FormatNames() {
 }
 
 std::vector<std::string> TargetFormatNames() {
-  std::vector<std::string> names = FormatNames();
-  names.erase(std::remove(names.begin(), names.end(), GraphArchiveFormat::kName), names.end());
+  std::vector<std::string> names;
+  for (const ArchiveFormat* const format : Formats()) {
+    if (format->scheme().empty() && format->traits().is_written) names.emplace_back(format->name());
+  }
   return names;
 }
 
@@ -86,6 +87,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   read.unreadable_metadata = options.unreadable_metadata;
   read.lenient = options.lenient;
   read.verify_checksums = !options.ignore_checksums;
+  read.blocks_as_bytes = options.stored;
   read.keep_entries = options.keep_entries;
   read.dtype_of_opaque_elements = options.dtype_of_opaque_elements;
   read.read.file_system = options.files;

@@ -37,6 +37,7 @@ struct InputOptions {
   std::string base;               // the path of the base checkpoint of deltas; "": none
   bool lenient = false;           // accept known, harmless breaches of a format's rules
   bool ignore_checksums = false;  // ArchiveReaderOptions::verify_checksums is false
+  bool stored = false;            // ArchiveReaderOptions::blocks_as_bytes
   // As ArchiveReaderOptions::unreadable_metadata.
   UnreadableMetadata unreadable_metadata = UnreadableMetadata::kSkip;
   bool keep_entries = true;                          // as ArchiveReaderOptions::keep_entries

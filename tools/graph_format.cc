@@ -270,6 +270,7 @@ class GraphReader final : public ArchiveReader {
 ArchiveTraits GraphArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.strings = true;
+  traits.is_written = false;
   return traits;
 }
 

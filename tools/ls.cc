@@ -29,6 +29,7 @@
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tools/element_crc32.h"
 #include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/ls_values.h"
 #include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/table.h"
@@ -46,6 +47,7 @@ struct LsFlags {
   bool checksum = false;
   bool by_size = false;
   bool tree = false;
+  bool values = false;
 };
 
 // In one line and in ASCII: a name could control a terminal by characters that JSON allows. Bytes that are not UTF-8
@@ -404,11 +406,12 @@ absl::StatusOr<ExitCode> List(const LsFlags& flags, Console& console) {
   InputOptions options = flags.input;
   const auto may_be_name = [](const std::string& glob) { return glob.find_first_of("[\\") != std::string::npos; };
   options.keep_entries =
-      flags.by_size || flags.tree || std::any_of(flags.globs.begin(), flags.globs.end(), may_be_name);
+      flags.by_size || flags.tree || flags.values || std::any_of(flags.globs.begin(), flags.globs.end(), may_be_name);
   options.files = &progress;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, options));
   progress.Print([&] { NoteOverlooked("ls", *input, console); });
   if (flags.tree) return DrawTree(flags, *input, console);
+  if (flags.values) return PrintValues(*input, flags.path, flags.globs, flags.json, console);
   CatchInterrupts();
   Table table(NumberColumns(), OutputWidth());
   const Listing listing(*input, flags);
@@ -428,11 +431,18 @@ Action DeclareLs(CLI::App& app) {
   CLI::Option* const json = app.add_flag("--json", flags->json, "One JSON document");
   CLI::Option* const checksum =
       app.add_flag("--checksum", flags->checksum, "Read the elements and add their CRC-32 (of zlib)");
-  app.add_flag("--tree", flags->tree,
-               "Instead list the objects that TensorFlow saved, and the tensors with their values")
-      ->excludes(json)
+  CLI::Option* const tree =
+      app.add_flag("--tree", flags->tree,
+                   "Instead list the objects that TensorFlow saved, and the tensors with their values")
+          ->excludes(json)
+          ->excludes(checksum)
+          ->excludes(globs);
+  app.add_flag(
+         "--values", flags->values,
+         "Instead list what the file keeps beside its tensors; GLOB then means names of values, which are printed "
+         "whole")
       ->excludes(checksum)
-      ->excludes(globs);
+      ->excludes(tree);
   app.add_option_function<std::string>(
          "--sort", [flags](const std::string& key) { flags->by_size = key == "size"; }, "name (default) or size")
       ->check(CLI::IsMember({"name", "size"}))
@@ -444,13 +454,17 @@ Action DeclareLs(CLI::App& app) {
       "in percent of the bytes. A tensor that cannot be read is listed, too, as `not readable`. Exit 1 if it is "
       "damaged "
       "or missing.\n\n"
+      "--values lists one value in a line, with its type, in the order of the file. Long text is shortened, and of "
+      "long lists only the number of elements is printed, unless a GLOB chooses the value. With --json, nested values "
+      "stay nested.\n\n"
       "Without --checksum and --tree, only the index of a checkpoint is read, and records of 4 MiB and more are "
       "listed without a check of their checksums: `tensorcask verify` finds damage of their names and shapes. "
       "--checksum is zlib's CRC-32 of the elements in memory; for each string it covers the length as 8 bytes, "
       "little-endian, and the bytes.\n\n"
       "Examples:\n"
       "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
-      "  tensorcask ls --tree model.ckpt"));
+      "  tensorcask ls --tree model.ckpt\n"
+      "  tensorcask ls --values model.safetensors"));
   return [flags](Console& console) { return List(*flags, console); };
 }
 

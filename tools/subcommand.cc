@@ -150,6 +150,7 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
          "The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such")
       ->check(is_number, "")
       ->type_name("DTYPE");
+  app.add_flag("--stored", options->stored, "Tensors in blocks of GGUF files are the bytes of their blocks, as uint8");
   AddBaseOption(app, &options->base);
   AddLimitOption(app, &options->limit);
   if (app.get_name() == "verify") return;

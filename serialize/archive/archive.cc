@@ -142,7 +142,11 @@ absl::StatusOr<const ArchiveFormat*> FormatForName(absl::string_view path, Archi
   std::vector<absl::string_view> known;
   for (const ArchiveFormat* const format : formats) {
     if (format->traits().is_prefix) prefix = format;
-    if (HasExtension(path, *format)) return format;
+    if (HasExtension(path, *format)) {
+      if (format->traits().is_written) return format;
+      return absl::InvalidArgumentError(absl::StrCat("files of the format ", format->name(), " are read, not written"));
+    }
+    if (!format->traits().is_written) continue;
     const std::vector<absl::string_view> extensions = format->extensions();
     known.insert(known.end(), extensions.begin(), extensions.end());
   }

@@ -45,7 +45,7 @@ absl::StatusOr<const ArchiveFormat*> FindFormat(absl::string_view name, ArchiveF
 
 // The format for a file to write, by the extension of its name. A name without an extension is the prefix of a
 // checkpoint, if a format of prefixes is among `formats`; ".5" and other extensions without a letter do not count.
-// Errors: InvalidArgument, listing the known extensions.
+// Errors: InvalidArgument, listing the known extensions, and for a format that is only read.
 absl::StatusOr<const ArchiveFormat*> FormatForName(absl::string_view path, ArchiveFormats formats);
 
 }  // namespace tensorcask

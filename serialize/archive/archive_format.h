@@ -58,6 +58,8 @@ struct ArchiveReaderOptions {
   bool recover = false;
   // npy and npz: the dtype of elements that the file calls opaque (NpyReaderOptions::dtype_of_opaque_elements).
   DType dtype_of_opaque_elements = DType::kInvalid;
+  // gguf: tensors in blocks are the bytes of their blocks, as uint8 (GgufReaderOptions::blocks_as_bytes).
+  bool blocks_as_bytes = false;
   // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
   std::shared_ptr<ListingBudget> listing = nullptr;
 };
@@ -99,6 +101,7 @@ struct ArchiveTraits {
   bool sized_shards = false;        // ArchiveWriterOptions::max_shard_bytes
   bool optional_checksums = false;  // ArchiveWriterOptions::checksums
   bool has_signature = true;        // false: only the extension or the user can tell the format
+  bool is_written = true;           // false: Create fails
   bool is_prefix = false;           // a path is the common beginning of the names of several files
 };
 

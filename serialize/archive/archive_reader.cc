@@ -20,6 +20,18 @@ const FileMetadata& ArchiveReader::file_metadata() const {
   return *kEmpty;
 }
 
+absl::StatusOr<ValueTree> ArchiveReader::Values() const {
+  ValueTree tree;
+  std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
+  for (const auto& [key, value] : file_metadata()) entries.emplace_back(tree.AddText(key), tree.AddText(value));
+  tree.AddMap(entries);
+  return tree;
+}
+
+absl::StatusOr<ValueTree> ArchiveReader::ReadFileArray(const FileArray& /*array*/) const {
+  return absl::InternalError(absl::StrCat(path(), ": the format ", format(), " leaves no arrays in the file"));
+}
+
 absl::Status ArchiveReader::ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const {
   for (const ArchiveEntry& entry : entries()) CASK_RETURN_IF_ERROR(fn(entry));
   return absl::OkStatus();

@@ -23,6 +23,7 @@
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/io/element_stream.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/metadata.h"
@@ -76,7 +77,12 @@ class ArchiveReader {
   // Calls fn(entry) for each tensor, in the same order.
   // Errors: those of fn and of the format. After an error, discard the entries that fn received.
   virtual absl::Status ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const;
-  virtual const FileMetadata& file_metadata() const;                       // by default empty
+  virtual const FileMetadata& file_metadata() const;  // by default empty
+  // What the file has beside its tensors, as it is nested; the tensors in it are numbers in entries(). By default the
+  // file_metadata. Each call makes the tree.
+  virtual absl::StatusOr<ValueTree> Values() const;
+  // The elements of an array that Values() leaves in the file, as a list. Requires: `array` is of this archive.
+  virtual absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const;
   absl::StatusOr<const ArchiveEntry*> Find(absl::string_view name) const;  // Errors: NotFound, with similar names
 
   // The tensor, row-major, in a new buffer.

@@ -521,6 +521,7 @@ absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const Co
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options,
                                               const ArchiveWriterOptions& write) {
+  if (!target.traits().is_written) return target.Create(path, write).status();
   CASK_ASSIGN_OR_RETURN(ConversionPlan plan, PlanConversion(sources, target, options));
   const bool had_tensors = std::any_of(sources.begin(), sources.end(),
                                        [](const ArchiveReader* source) { return !source->entries().empty(); });

@@ -43,7 +43,6 @@ constexpr Signature kSignatures[] = {
     {0, "7z\xbc\xaf\x27\x1c"sv, "a 7z archive: unpack it first (7z x)"},
     {257, "ustar"sv, "a tar archive: unpack it first (tar xf)"},
     {0, "\x89HDF\r\n"sv, "an HDF5 file, a format that tensorcask does not read"},
-    {0, "GGUF"sv, "a GGUF file, a format that this version does not read"},
     {4, "TFL3"sv, "a TensorFlow Lite model, a format that this version does not read"},
     {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv,
      "a PyTorch file (torch.save, before 1.6), a format that this version does not read; PyTorch can save its tensors "
@@ -129,6 +128,7 @@ ContentHint LookForOwnFormat(absl::string_view head) {
   constexpr size_t kLengthBytes = 8;
   constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 40;
   if (absl::StartsWith(head, "\x93NUMPY")) return {"npy", "an npy file"};
+  if (absl::StartsWith(head, "GGUF")) return {"gguf", "a GGUF file"};
   if (absl::EndsWith(FirstMember(head), ".npy")) return {"npz", "an npz file"};
   if (head.size() < kLengthBytes + sizeof(uint32_t)) return {};
   const auto length = LoadLittleEndian<uint64_t>(head.data());

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   if (argc > 2 || (argc == 2 && part != "safetensors" && part != "archive" && part != "npy")) {
     std::fprintf(stderr,
                  "usage: formats [safetensors|archive|npy]\n       formats "
-                 "[open|load-safetensors|load-npy|load-npz|save-npy|save-npz FILE ROUNDS]\n");
+                 "[open|load-safetensors|load-npy|load-npz|save-npy|save-npz|open-gguf|read-gguf FILE ROUNDS]\n");
     return 2;
   }
   FormatRows(part);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Safetensors, npy and npz files by this library and by the programs of others, in turns, in one run.
+"""Safetensors, npy, npz and GGUF files by this library and by the programs of others, in turns, in one run.
 
     tests/benchmarks/formats_peers.py    # by a Python with tests/peers/requirements-light.txt, from the root, after
                                          # `bazel build //tests/benchmarks:formats`
@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import gguf
+import gguf.quants
 import numpy
 import safetensors
 import safetensors.numpy
@@ -74,11 +76,43 @@ def load_archive(path):
         return [archive[name] for name in archive.files]
 
 
+def gguf_file(path, tensors, texts=0, raw_dtype=None):
+    writer = gguf.GGUFWriter(path, "test")
+    if texts:
+        writer.add_array("tokens", [f"token {i}" for i in range(texts)])
+        writer.add_array("merges", [f"a{i} b{i}" for i in range(texts)])
+    for name, array in tensors.items():
+        writer.add_tensor(name, array, raw_dtype=raw_dtype)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def gguf_rows(folder):
+    path = os.path.join(folder, "m.gguf")
+    small = numpy.zeros(8, numpy.float32)
+    for name, tensors, texts in (("128,000 tokens and merges", 0, 128_000), ("10,000 tensors", 10_000, 0)):
+        gguf_file(path, {f"blk.{i}.weight": small for i in range(tensors)}, texts)
+        compare(f"gguf: open {name}", "open-gguf", path, lambda: gguf.GGUFReader(path), 3, "gguf.GGUFReader")
+    for kind, (elements, size) in gguf.constants.GGML_QUANT_SIZES.items():
+        blocks = numpy.random.default_rng(2).integers(0, 256, (64, (1 << 14) // elements * size), numpy.uint8)
+        if elements == 1 or kind.name in ("Q8_1", "Q8_K", "Q1_0"):  # which gguf.quants does not decode
+            continue
+        gguf_file(path, {"w": blocks}, raw_dtype=kind)
+        mine = statistics.median(ours("read-gguf", path, 21))
+        with numpy.errstate(all="ignore"):
+            other = statistics.median(theirs(lambda: gguf.quants.dequantize(blocks, kind), 3))  # noqa: B023
+        row(f"gguf: decode {kind.name.lower()}", mine / other, 1 / 40, "x",
+            f"gguf.quants: {blocks.shape[0] * (1 << 14) / mine / 1e6:.0f} million elements/s")
+
+
 def main():
     if not os.path.exists(PROGRAM):
         sys.exit(f"formats_peers: {PROGRAM} is not built")
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     try:
+        gguf_rows(folder)
         many = os.path.join(folder, "many.safetensors")
         small = numpy.zeros((2, 3), numpy.float32)
         safetensors.numpy.save_file(

@@ -50,7 +50,6 @@ CONTENTS = (
     (zip_of("archive/data.pkl", b"\x80\x02}q\0."), "a PyTorch file"),
     (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + bytes(64), "a PyTorch file"),
     (b"\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s." + bytes(64), "pickle"),
-    (b"GGUF\x03\0\0\0" + bytes(64), "GGUF"),
     (b"\x89HDF\r\n\x1a\n" + bytes(64), "HDF5"),
     (b"\x08\x07\x12\x07pytorch\x1a\x052.1.0:" + bytes(range(64)), "ONNX"),
     (b"\x1c\0\0\0TFL3" + bytes(64), "TensorFlow Lite"),

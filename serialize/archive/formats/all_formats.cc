@@ -2,6 +2,6 @@
 
 namespace tensorcask {
 
-AllFormats::AllFormats() : list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_}) {}
+AllFormats::AllFormats() : list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_, &gguf_}) {}
 
 }  // namespace tensorcask

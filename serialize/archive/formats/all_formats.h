@@ -10,6 +10,7 @@
 
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
+#include "tensorcask/serialize/archive/formats/gguf_format.h"
 #include "tensorcask/serialize/archive/formats/npy_format.h"
 #include "tensorcask/serialize/archive/formats/records_format.h"
 #include "tensorcask/serialize/archive/formats/safetensors_format.h"
@@ -32,6 +33,7 @@ class AllFormats {
   const SafetensorsArchiveFormat safetensors_;
   const NpyArchiveFormat npy_;
   const NpzArchiveFormat npz_;
+  const GgufArchiveFormat gguf_;
   std::vector<const ArchiveFormat*> list_;
 };
 

@@ -1,0 +1,37 @@
+// GGUF files, and models that are split into several of them, as an archive format. Only read.
+//
+// Tensors in blocks are float32, with the type of the blocks as their encoding ("q4_k"). Metadata that is text, a
+// number or a bool becomes FileMetadata; Values() has all of it.
+
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_GGUF_FORMAT_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_GGUF_FORMAT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/tensor/dtype.h"
+
+namespace tensorcask {
+
+class GgufArchiveFormat final : public ArchiveFormat {
+ public:
+  absl::string_view name() const override { return "gguf"; }
+  std::vector<absl::string_view> extensions() const override { return {".gguf"}; }
+  ArchiveTraits traits() const override;
+  bool HoldsDType(DType /*dtype*/) const override { return false; }
+  bool Recognizes(const ArchiveProbe& probe) const override;
+  // Of a split model only the first part.
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                      const ArchiveReaderOptions& options) const override;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_GGUF_FORMAT_H_

@@ -1,0 +1,364 @@
+#include "tensorcask/serialize/gguf/internal/header.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/gguf/internal/header_cursor.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/dtype.h"
+
+namespace tensorcask::gguf {
+namespace {
+
+// The types of values, by their number in the file.
+struct ValueType {
+  ValueKind kind;
+  int bits;  // of a number; 0 for texts and arrays
+};
+constexpr ValueType kValueTypes[] = {
+    {ValueKind::kUint, 8},   {ValueKind::kInt, 8},  {ValueKind::kUint, 16},  {ValueKind::kInt, 16},
+    {ValueKind::kUint, 32},  {ValueKind::kInt, 32}, {ValueKind::kFloat, 32}, {ValueKind::kBool, 8},
+    {ValueKind::kText, 0},   {ValueKind::kList, 0}, {ValueKind::kUint, 64},  {ValueKind::kInt, 64},
+    {ValueKind::kFloat, 64},
+};
+
+constexpr uint64_t kLengthBytes = 8;                 // of a text
+constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;         // the length of the name, the type, a number of one byte
+constexpr uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;  // the length of the name, the rank, the type, the offset
+constexpr uint64_t kMaxKeyNameBytes = 65535;
+constexpr uint32_t kMaxRank = 4;
+constexpr uint64_t kLongName = 64;  // ggml has room for shorter names only
+constexpr uint64_t kDefaultAlignment = 32;
+constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
+constexpr absl::string_view kAlignmentKey = "general.alignment";
+constexpr uint64_t kMemoryOfValue = 64;  // in the tree, its bytes apart
+
+std::optional<uint64_t> RoundUp(uint64_t value, uint64_t alignment) {
+  const std::optional<uint64_t> sum = CheckedAdd(value, alignment - 1);
+  if (!sum) return std::nullopt;
+  return *sum / alignment * alignment;
+}
+
+// Charges `bytes` of memory, for which the header up to the cursor is good.
+absl::Status Charge(const HeaderCursor& cursor, uint64_t bytes, HeaderMemory* memory) {
+  memory->budget->AddIndex(cursor.position() - memory->counted_bytes);
+  memory->counted_bytes = cursor.position();
+  return memory->budget->Charge(bytes);
+}
+
+// Adds values to a tree as the cursor comes to them.
+class ValueParser {
+ public:
+  ValueParser(HeaderCursor* cursor, HeaderMemory* memory) : cursor_(*cursor), memory_(memory) {}
+
+  // A value with its type in front.
+  absl::StatusOr<ValueTree::Id> TypedValue() {
+    CASK_ASSIGN_OR_RETURN(const ValueType type, Type());
+    return type.kind == ValueKind::kList ? Array() : Single(type);
+  }
+
+  absl::StatusOr<ValueTree::Id> Items(const ValueType& type, uint64_t count) {
+    std::vector<ValueTree::Id> items;
+    for (uint64_t i = 0; i < count; ++i) {
+      CASK_ASSIGN_OR_RETURN(const ValueTree::Id item, Single(type));
+      items.push_back(item);
+    }
+    return memory_->tree->AddItems(ValueKind::kList, items);
+  }
+
+ private:
+  absl::StatusOr<ValueType> Type() {
+    CASK_ASSIGN_OR_RETURN(const auto number, cursor_.Number<uint32_t>());
+    if (number >= std::size(kValueTypes)) {
+      return absl::DataLossError(
+          absl::StrCat("the value has the type ", number, "; the format has 0 to ", std::size(kValueTypes) - 1));
+    }
+    return kValueTypes[number];
+  }
+
+  absl::StatusOr<ValueTree::Id> Single(const ValueType& type) {
+    CASK_RETURN_IF_ERROR(Charge(cursor_, kMemoryOfValue, memory_));
+    switch (type.bits) {
+      case 8:
+        return Add<uint8_t, int8_t, float>(type);
+      case 16:
+        return Add<uint16_t, int16_t, float>(type);
+      case 32:
+        return Add<uint32_t, int32_t, float>(type);
+      case 64:
+        return Add<uint64_t, int64_t, double>(type);
+      default:
+        break;
+    }
+    CASK_ASSIGN_OR_RETURN(const std::string text, cursor_.Text(std::numeric_limits<uint64_t>::max()));
+    CASK_RETURN_IF_ERROR(Charge(cursor_, text.size(), memory_));
+    return memory_->tree->AddText(text);
+  }
+
+  template <typename Unsigned, typename Signed, typename Float>
+  absl::StatusOr<ValueTree::Id> Add(const ValueType& type) {
+    CASK_ASSIGN_OR_RETURN(const Unsigned bits, cursor_.Number<Unsigned>());
+    if (type.kind == ValueKind::kUint) return memory_->tree->AddUint(bits, type.bits);
+    if (type.kind == ValueKind::kInt) return memory_->tree->AddInt(static_cast<Signed>(bits), type.bits);
+    if (type.kind == ValueKind::kFloat && sizeof(Float) == sizeof bits) {
+      Float number;
+      std::memcpy(&number, &bits, sizeof number);
+      return memory_->tree->AddFloat(static_cast<double>(number), type.bits);
+    }
+    if (bits > 1) return absl::DataLossError(absl::StrCat("a bool has the byte ", bits, ", not 0 or 1"));
+    return memory_->tree->AddBool(bits == 1);
+  }
+
+  absl::StatusOr<ValueTree::Id> Array() {
+    CASK_ASSIGN_OR_RETURN(const ValueType type, Type());
+    if (type.kind == ValueKind::kList) return absl::DataLossError("the value is an array of arrays");
+    CASK_ASSIGN_OR_RETURN(const auto count, cursor_.Number<uint64_t>());
+    const uint64_t item_bytes = type.bits > 0 ? static_cast<uint64_t>(type.bits) / 8 : kLengthBytes;
+    if (count > cursor_.left() / item_bytes) {
+      return absl::DataLossError(absl::StrCat("the array announces ", count, " elements of at least ", item_bytes,
+                                              " bytes; ", cursor_.left(), " bytes of the file are left"));
+    }
+    CASK_RETURN_IF_ERROR(Charge(cursor_, kMemoryOfValue, memory_));
+    if (count <= memory_->max_items) return Items(type, count);
+    FileArray array;
+    array.kind = type.kind;
+    array.bits = type.kind == ValueKind::kBool ? 0 : type.bits;
+    array.count = count;
+    array.offset = cursor_.position();
+    CASK_RETURN_IF_ERROR(type.kind == ValueKind::kText   ? cursor_.SkipTexts(count)
+                         : type.kind == ValueKind::kBool ? cursor_.SkipBools(count)
+                                                         : cursor_.Skip(count * item_bytes));
+    array.stored_bytes = cursor_.position() - array.offset;
+    return memory_->tree->AddFileArray(array);
+  }
+
+  HeaderCursor& cursor_;
+  HeaderMemory* const memory_;
+};
+
+// The first name that two of `items` have; null if all differ.
+template <typename Item>
+const std::string* FindDuplicate(const std::vector<Item>& items) {
+  std::vector<const std::string*> names;
+  names.reserve(items.size());
+  for (const Item& item : items) names.push_back(&item.name);
+  std::sort(names.begin(), names.end(), [](const std::string* a, const std::string* b) { return *a < *b; });
+  const auto found = std::adjacent_find(names.begin(), names.end(),
+                                        [](const std::string* a, const std::string* b) { return *a == *b; });
+  return found != names.end() ? *found : nullptr;
+}
+
+absl::StatusOr<std::vector<HeaderKey>> ParseKeys(uint64_t count, HeaderCursor* cursor, HeaderMemory* memory) {
+  std::vector<HeaderKey> keys;
+  ValueParser values(cursor, memory);
+  for (uint64_t i = 0; i < count; ++i) {
+    HeaderKey key;
+    absl::StatusOr<std::string> name = cursor->Text(kMaxKeyNameBytes);
+    if (!name.ok()) return Annotate(name.status(), absl::StrCat("name of key ", i));
+    if (name->empty()) return absl::DataLossError(absl::StrCat("key ", i, " has an empty name"));
+    key.name = *std::move(name);
+    key.offset = cursor->position();
+    absl::StatusOr<ValueTree::Id> value = values.TypedValue();
+    if (!value.ok()) return Annotate(value.status(), absl::StrCat("key ", Quoted(key.name)));
+    key.value = *value;
+    key.stored_bytes = cursor->position() - key.offset;
+    CASK_RETURN_IF_ERROR(Charge(*cursor, sizeof(HeaderKey) + 2 * key.name.size(), memory));
+    keys.push_back(std::move(key));
+  }
+  if (const std::string* const name = FindDuplicate(keys); name != nullptr) {
+    return absl::DataLossError(absl::StrCat("two keys have the name ", Quoted(*name)));
+  }
+  return keys;
+}
+
+absl::StatusOr<uint64_t> AlignmentOf(const std::vector<HeaderKey>& keys, const ValueTree& tree) {
+  for (const HeaderKey& key : keys) {
+    if (key.name != kAlignmentKey) continue;
+    const Value value = tree.value(key.value);
+    if (value.kind() != ValueKind::kUint || value.bits() != 32) {
+      return absl::DataLossError(absl::StrCat(kAlignmentKey, " is not a uint32"));
+    }
+    const uint64_t alignment = value.uint_value();
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kMaxAlignment) {
+      return absl::DataLossError(
+          absl::StrCat(kAlignmentKey, " is ", alignment, "; wanted a power of two of at most ", kMaxAlignment));
+    }
+    return alignment;
+  }
+  return kDefaultAlignment;
+}
+
+// The shape of a tensor whose sizes the file has innermost first, and the bytes that it takes.
+absl::Status ParseSizes(HeaderCursor* cursor, HeaderTensor* tensor) {
+  CASK_ASSIGN_OR_RETURN(const auto rank, cursor->Number<uint32_t>());
+  if (rank > kMaxRank) {
+    return absl::DataLossError(absl::StrCat("has ", rank, " dimensions; the format has at most ", kMaxRank));
+  }
+  int64_t dims[kMaxRank] = {};
+  for (uint32_t axis = rank; axis-- > 0;) {
+    CASK_ASSIGN_OR_RETURN(dims[axis], cursor->Number<int64_t>());
+  }
+  CASK_ASSIGN_OR_RETURN(const auto id, cursor->Number<uint32_t>());
+  tensor->type = FindElementType(id);
+  if (tensor->type == nullptr) return UnknownElementType(id);
+  absl::StatusOr<TensorShape> shape = TensorShape::Create(absl::MakeConstSpan(dims, rank));
+  if (!shape.ok()) return AsDataLoss(shape.status(), "shape");
+  tensor->shape = *std::move(shape);
+  const ElementType& type = *tensor->type;
+  const int64_t innermost = rank > 0 ? dims[rank - 1] : 1;
+  if (innermost % type.elements != 0) {
+    return absl::DataLossError(absl::StrCat("has rows of ", innermost, " elements; wanted a multiple of ",
+                                            type.elements, ", which a block of ", type.name, " has"));
+  }
+  CASK_ASSIGN_OR_RETURN(const TensorShape bytes, ShapeInBytes(tensor->shape, type));
+  tensor->stored_bytes = static_cast<uint64_t>(bytes.num_elements());
+  return absl::OkStatus();
+}
+
+// The tensors, with offsets that count from the start of the data.
+absl::StatusOr<std::vector<HeaderTensor>> ParseTensors(uint64_t count, uint64_t alignment, const DecodeLimits& limits,
+                                                       HeaderCursor* cursor, HeaderMemory* memory) {
+  std::vector<HeaderTensor> tensors;
+  uint64_t next = 0;  // where the data of the next tensor begins
+  for (uint64_t i = 0; i < count; ++i) {
+    HeaderTensor tensor;
+    absl::StatusOr<std::string> name = cursor->Text(LimitOf(limits.max_name_bytes));
+    if (!name.ok()) return Annotate(name.status(), absl::StrCat("name of tensor ", i));
+    tensor.name = *std::move(name);
+    const absl::Status status = [&]() -> absl::Status {
+      CASK_RETURN_IF_ERROR(ParseSizes(cursor, &tensor));
+      CASK_ASSIGN_OR_RETURN(tensor.offset, cursor->Number<uint64_t>());
+      if (tensor.offset != next) {
+        return absl::DataLossError(
+            absl::StrCat("its data begins at ", tensor.offset, " of the data; the tensors before it end at ", next));
+      }
+      const std::optional<uint64_t> end = CheckedAdd(next, tensor.stored_bytes);
+      const std::optional<uint64_t> padded = end ? RoundUp(*end, alignment) : std::nullopt;
+      if (!padded) return absl::DataLossError("the tensors up to this one have too many bytes");
+      next = *padded;
+      return Charge(*cursor, sizeof(HeaderTensor) + tensor.name.size(), memory);
+    }();
+    if (!status.ok()) return Annotate(status, absl::StrCat("tensor ", Quoted(tensor.name)));
+    tensors.push_back(std::move(tensor));
+  }
+  if (const std::string* const name = FindDuplicate(tensors); name != nullptr) {
+    return absl::DataLossError(absl::StrCat("two tensors have the name ", Quoted(*name)));
+  }
+  return tensors;
+}
+
+// Makes offsets count from the start of the file, and compares the ends of the tensors with that of the file.
+absl::Status PlaceTensors(uint64_t file_bytes, Header* header) {
+  uint64_t end = header->data_offset;
+  for (HeaderTensor& tensor : header->tensors) {
+    const bool is_inside = header->data_offset <= file_bytes && tensor.offset <= file_bytes - header->data_offset &&
+                           tensor.stored_bytes <= file_bytes - header->data_offset - tensor.offset;
+    if (!is_inside && tensor.stored_bytes > 0) {
+      return absl::DataLossError(absl::StrCat("tensor ", Quoted(tensor.name), ": its ", tensor.stored_bytes,
+                                              " bytes at ", tensor.offset, " of the data, which begins at ",
+                                              header->data_offset, ", pass the end of the file (", file_bytes,
+                                              " bytes); the file was cut or not copied whole"));
+    }
+    if (!is_inside) continue;  // no bytes, and the padding before it is absent
+    tensor.offset += header->data_offset;
+    end = tensor.offset + tensor.stored_bytes;
+  }
+  const std::optional<uint64_t> padded = RoundUp(end, header->alignment);
+  if (!header->tensors.empty() && padded && file_bytes < *padded) {
+    header->notes.push_back("the padding behind the last tensor is absent");
+  } else if (padded && file_bytes > *padded) {
+    header->notes.push_back(absl::StrCat(file_bytes - *padded, " bytes are behind the last tensor"));
+  }
+  return absl::OkStatus();
+}
+
+void NoteLongNames(Header* header) {
+  uint64_t count = 0;
+  const std::string* first = nullptr;
+  for (const HeaderTensor& tensor : header->tensors) {
+    if (tensor.name.size() < kLongName) continue;
+    if (count++ == 0) first = &tensor.name;
+  }
+  if (count == 0) return;
+  header->notes.push_back(absl::StrCat(count, count == 1 ? " name has " : " names have ", kLongName,
+                                       " bytes and more, which ggml refuses; the first is ", Quoted(*first)));
+}
+
+}  // namespace
+
+absl::StatusOr<TensorShape> ShapeInBytes(const TensorShape& shape, const ElementType& type) {
+  auto dims = shape.dims();
+  if (dims.empty()) dims.push_back(1);
+  const std::optional<int64_t> row = CheckedMul<int64_t>(dims.back() / type.elements, type.bytes);
+  dims.back() = row.value_or(0);
+  absl::StatusOr<TensorShape> bytes = TensorShape::Create(dims);
+  if (row && bytes.ok()) return bytes;
+  return absl::DataLossError(absl::StrCat("shape ", shape.ToString(), " has too many bytes"));
+}
+
+absl::StatusOr<Header> ParseHeader(const ByteSource& source, const DecodeLimits& limits, HeaderMemory* memory) {
+  char start[8] = {};
+  if (source.size_bytes() >= sizeof start) CASK_RETURN_IF_ERROR(source.ReadAt(0, absl::MakeSpan(start)));
+  if (absl::string_view(start, kMagic.size()) != kMagic) return absl::DataLossError("not a GGUF file");
+  Header header;
+  header.version = LoadLittleEndian<uint32_t>(start + kMagic.size());
+  if ((header.version & 0xffff) == 0 && header.version != 0) {
+    header.big_endian = true;
+    SwapBytes(&header.version, 1, sizeof header.version);
+  }
+  if (header.version == 0 || header.version == 1) {
+    return absl::DataLossError(absl::StrCat("GGUF of version ", header.version, "; wanted version 2 or 3"));
+  }
+  if (header.version > 3) {
+    return absl::UnimplementedError(
+        absl::StrCat("GGUF of version ", header.version, ", which is newer than this build; wanted version 2 or 3"));
+  }
+  HeaderCursor cursor(source, sizeof start, header.big_endian);
+  CASK_ASSIGN_OR_RETURN(const auto num_tensors, cursor.Number<uint64_t>());
+  CASK_ASSIGN_OR_RETURN(const auto num_keys, cursor.Number<uint64_t>());
+  for (const auto& [count, min_bytes, what] :
+       {std::make_tuple(num_keys, kMinKeyBytes, " keys"), std::make_tuple(num_tensors, kMinTensorBytes, " tensors")}) {
+    if (count > cursor.left() / min_bytes) {
+      return absl::DataLossError(absl::StrCat("the header announces ", count, what, "; the ", cursor.left(),
+                                              " bytes behind it hold at most ", cursor.left() / min_bytes));
+    }
+    if (count > LimitOf(limits.max_entries)) {
+      return PastLimit(absl::StrCat("has ", count, what), "max_entries", limits.max_entries);
+    }
+  }
+  CASK_ASSIGN_OR_RETURN(header.keys, ParseKeys(num_keys, &cursor, memory));
+  CASK_ASSIGN_OR_RETURN(header.alignment, AlignmentOf(header.keys, *memory->tree));
+  CASK_ASSIGN_OR_RETURN(header.tensors, ParseTensors(num_tensors, header.alignment, limits, &cursor, memory));
+  header.data_offset = *RoundUp(cursor.position(), header.alignment);
+  CASK_ASSIGN_OR_RETURN(const bool is_padded,
+                        cursor.SkipZeros(std::min(header.data_offset - cursor.position(), cursor.left())));
+  if (!is_padded) header.notes.push_back("the padding behind the header is not zero");
+  CASK_RETURN_IF_ERROR(PlaceTensors(source.size_bytes(), &header));
+  NoteLongNames(&header);
+  return header;
+}
+
+absl::StatusOr<ValueTree> ReadFileArray(const ByteSource& source, const FileArray& array, bool big_endian) {
+  ValueTree tree;
+  // The elements are in the file, and each takes a byte there at least.
+  ListingBudget enough(DecodeLimits(), /*bytes_per_index_byte=*/2 * kMemoryOfValue);
+  HeaderMemory memory{&tree, &enough};
+  memory.counted_bytes = array.offset;
+  HeaderCursor cursor(source, array.offset, big_endian);
+  const ValueType type = {array.kind, array.kind == ValueKind::kBool ? 8 : array.bits};
+  CASK_RETURN_IF_ERROR(ValueParser(&cursor, &memory).Items(type, array.count).status());
+  return tree;
+}
+
+}  // namespace tensorcask::gguf

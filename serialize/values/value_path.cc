@@ -1,0 +1,162 @@
+#include "tensorcask/serialize/values/value_path.h"
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask {
+namespace {
+
+bool IsNumber(const PathStep& step) {
+  return step.kind == PathStep::Kind::kIntKey || step.kind == PathStep::Kind::kPosition;
+}
+
+// A step as a name says it.
+struct NamedStep {
+  bool is_text = false;
+  std::string text;
+  std::optional<int64_t> number;
+};
+
+absl::Status BadName(absl::string_view name, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("the name ", Quoted(name), " of a value ", why));
+}
+
+// Takes the text in quotes at the start of *rest. Escapes: \" \\ \/ and \u00XX, those that ExactName writes.
+bool TakeQuoted(absl::string_view* rest, std::string* text) {
+  rest->remove_prefix(1);
+  while (!rest->empty() && rest->front() != '"') {
+    char c = rest->front();
+    rest->remove_prefix(1);
+    if (c == '\\') {
+      if (rest->empty()) return false;
+      c = rest->front();
+      rest->remove_prefix(1);
+      if (c == 'u') {
+        uint32_t code = 0;
+        if (rest->size() < 4 || !absl::SimpleHexAtoi(rest->substr(0, 4), &code) || code > 0x7f) return false;
+        c = static_cast<char>(code);
+        rest->remove_prefix(4);
+      } else if (c != '"' && c != '\\' && c != '/') {
+        return false;
+      }
+    }
+    text->push_back(c);
+  }
+  if (rest->empty()) return false;
+  rest->remove_prefix(1);
+  return true;
+}
+
+// Takes the first step of *rest. Requires: there is one.
+absl::StatusOr<NamedStep> TakeStep(absl::string_view name, bool is_first, absl::string_view* rest) {
+  NamedStep step;
+  if (rest->front() == '[') {
+    rest->remove_prefix(1);
+    if (absl::StartsWith(*rest, "\"")) {
+      step.is_text = true;
+      if (!TakeQuoted(rest, &step.text)) return BadName(name, "has a key in quotes without an end, or a wrong escape");
+    } else {
+      const absl::string_view digits = rest->substr(0, rest->find(']'));
+      int64_t number = 0;
+      if (!absl::SimpleAtoi(digits, &number) || absl::StrCat(number) != digits) {
+        return BadName(name, "has neither a number nor a key in quotes between brackets");
+      }
+      step.number = number;
+      rest->remove_prefix(digits.size());
+    }
+    if (!absl::StartsWith(*rest, "]")) return BadName(name, "has a bracket without its end");
+    rest->remove_prefix(1);
+    return step;
+  }
+  if (!is_first) {
+    if (rest->front() != '.') return BadName(name, "has neither a dot nor a bracket behind a bracket");
+    rest->remove_prefix(1);
+  }
+  const absl::string_view text = rest->substr(0, rest->find_first_of(".["));
+  step.is_text = true;
+  step.text = std::string(text);
+  int64_t number = 0;
+  if (absl::SimpleAtoi(text, &number) && absl::StrCat(number) == text) step.number = number;
+  rest->remove_prefix(text.size());
+  return step;
+}
+
+std::optional<Value> KeyOfMap(Value map, const NamedStep& step) {
+  std::optional<Value> by_number;
+  for (size_t i = map.size(); i > 0; --i) {
+    const Value key = map.key(i - 1);
+    if (step.is_text && key.kind() == ValueKind::kText && key.text() == step.text) return map.entry(i - 1);
+    const bool is_it = step.number.has_value() && ((key.kind() == ValueKind::kInt && key.int_value() == *step.number) ||
+                                                   (key.kind() == ValueKind::kUint && *step.number >= 0 &&
+                                                    key.uint_value() == static_cast<uint64_t>(*step.number)));
+    if (is_it && !by_number.has_value()) by_number = map.entry(i - 1);
+  }
+  return by_number;
+}
+
+std::optional<Value> Child(Value of, const NamedStep& step) {
+  if (of.kind() == ValueKind::kMap) return KeyOfMap(of, step);
+  if (of.kind() == ValueKind::kObject && of.state().kind() == ValueKind::kMap) return KeyOfMap(of.state(), step);
+  if (!step.number.has_value() || *step.number < 0 || static_cast<uint64_t>(*step.number) >= of.size()) {
+    return std::nullopt;
+  }
+  return of.item(static_cast<size_t>(*step.number));
+}
+
+}  // namespace
+
+std::string JoinedName(absl::Span<const PathStep> path) {
+  std::string name;
+  for (const PathStep& step : path) {
+    if (&step != &path.front()) name += '.';
+    if (IsNumber(step)) {
+      absl::StrAppend(&name, step.number);
+    } else {
+      name += step.text;
+    }
+  }
+  return name;
+}
+
+std::string ExactName(absl::Span<const PathStep> path) {
+  std::string name;
+  for (const PathStep& step : path) {
+    if (IsNumber(step)) {
+      absl::StrAppend(&name, "[", step.number, "]");
+    } else if (step.kind == PathStep::Kind::kAttribute) {
+      absl::StrAppend(&name, ".", step.text);
+    } else {
+      absl::StrAppend(&name, "[", JsonQuoted(step.text), "]");
+    }
+  }
+  return name;
+}
+
+absl::StatusOr<Value> FindValue(Value root, absl::string_view name) {
+  Value found = root;
+  absl::string_view rest = name;
+  if (absl::StartsWith(rest, ".")) rest.remove_prefix(1);  // an attribute of the root
+  for (bool is_first = true; !rest.empty(); is_first = false) {
+    const absl::string_view before = name.substr(0, name.size() - rest.size());
+    CASK_ASSIGN_OR_RETURN(const NamedStep step, TakeStep(name, is_first, &rest));
+    const std::optional<Value> child = Child(found, step);
+    if (!child.has_value()) {
+      const absl::string_view missing = name.substr(before.size(), name.size() - rest.size() - before.size());
+      return absl::NotFoundError(absl::StrCat("no value ", Quoted(missing), " in ",
+                                              before.empty() ? "the values of the file" : Quoted(before)));
+    }
+    found = *child;
+  }
+  return found;
+}
+
+}  // namespace tensorcask

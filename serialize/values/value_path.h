@@ -1,0 +1,51 @@
+// Where a value or tensor stands in nested values.
+//
+//   state["optimizer"]["param_groups"][0]["lr"]      // in Python
+//   JoinedName(path)    // optimizer.param_groups.0.lr
+//   ExactName(path)     // ["optimizer"]["param_groups"][0]["lr"]
+//
+// The joined name is the one that people know, but two paths may have the same: {"a": {"b": x}, "a.b": y}. Exact names
+// differ wherever paths differ.
+
+#ifndef TENSORCASK_SERIALIZE_VALUES_VALUE_PATH_H_
+#define TENSORCASK_SERIALIZE_VALUES_VALUE_PATH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/values/value.h"
+
+namespace tensorcask {
+
+struct PathStep {
+  enum class Kind : uint8_t { kKey, kIntKey, kPosition, kAttribute };  // of a map, of a map, of a list, of an object
+
+  Kind kind = Kind::kKey;
+  std::string text;    // of kKey and kAttribute
+  int64_t number = 0;  // of kIntKey and kPosition
+
+  friend bool operator==(const PathStep& a, const PathStep& b) {
+    return a.kind == b.kind && a.text == b.text && a.number == b.number;
+  }
+  friend bool operator!=(const PathStep& a, const PathStep& b) { return !(a == b); }
+};
+
+// The steps, joined with ".".
+std::string JoinedName(absl::Span<const PathStep> path);
+// ["text"] for a text key, with quotes, backslashes and control characters escaped as in JSON; [0] for a number; .name
+// for an attribute.
+std::string ExactName(absl::Span<const PathStep> path);
+
+// The value below `root` that a name of either form names, or a mixture: param_groups[0].lr. A step without brackets is
+// a text key or an attribute, or else the decimal digits of an integer key or of a position. Text keys that contain
+// dots need the form ["a.b"]. "" is the root.
+// Errors: InvalidArgument for a name that is not well formed; NotFound, naming the step.
+absl::StatusOr<Value> FindValue(Value root, absl::string_view name);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_VALUES_VALUE_PATH_H_

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""The tool and GGUF files: lists, values, elements in blocks, conversions, and the files of others."""
+
+import json
+import math
+import os
+import struct
+import sys
+import unittest
+import zlib
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+import case_report  # noqa: E402
+from tool_testing import DATA, Archives, read, run  # noqa: E402
+
+FILES = os.path.join(DATA, "gguf")
+FORMS = {"uint8": (0, "B"), "int8": (1, "b"), "uint16": (2, "H"), "int16": (3, "h"), "uint32": (4, "I"),
+         "int32": (5, "i"), "float32": (6, "f"), "bool": (7, "?"), "uint64": (10, "Q"), "int64": (11, "q"),
+         "float64": (12, "d")}  # fmt: skip
+PLAIN = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8", "I16": "int16", "I32": "int32",
+         "I64": "int64", "F64": "float64"}  # fmt: skip
+# Files that the list of others refuses because its program does not know them.
+READ_BY_US = {"bad_gen_big_endian.gguf"}
+
+
+def text(value):
+    data = value.encode() if isinstance(value, str) else value
+    return struct.pack("<Q", len(data)) + data
+
+
+def typed(kind, value):
+    """A value with its type in front; a list is an array of `kind`."""
+    if isinstance(value, list):
+        items = b"".join(typed(kind, item)[4:] for item in value)
+        return struct.pack("<IIQ", 9, FORMS[kind][0] if kind in FORMS else 8, len(value)) + items
+    if kind == "text":
+        return struct.pack("<I", 8) + text(value)
+    number, form = FORMS[kind]
+    return struct.pack("<I" + form, number, value)
+
+
+def gguf(keys, tensors, alignment=32):
+    """The bytes of a file. keys: {name: (kind, value)}; tensors: {name: (sizes, type, data)}, sizes innermost first."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    head += b"".join(text(name) + typed(*value) for name, value in keys.items())
+    data = b""
+    for name, (sizes, kind, content) in tensors.items():
+        head += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, len(data))
+        data += content + bytes(-len(content) % alignment)
+    return head + bytes(-len(head) % alignment) + data
+
+
+KEYS = {
+    "general.architecture": ("text", "tiny"),
+    "general.name": ("text", "größe \x1b[2J"),
+    "tiny.layers": ("uint32", 7),
+    "tiny.rate": ("float32", 0.1),
+    "tiny.flag": ("bool", True),
+    "tiny.sections": ("int32", [1, -2, 3]),
+    "tokens": ("text", [f"t{i}" for i in range(100)]),
+    "note": ("text", "x" * 200),
+}
+Q8_0 = struct.pack("<e", 0.5) + bytes(range(32)) + struct.pack("<e", -2) + bytes(range(1, 33))
+DECODED = [0.5 * i for i in range(32)] + [-2.0 * i for i in range(1, 33)]
+
+
+class Files(Archives):
+    def put(self, name, content):
+        with open(self.path(name), "wb") as file:
+            file.write(content)
+        return self.path(name)
+
+    def setUp(self):
+        super().setUp()
+        tensors = {"w": ([2, 3], 0, struct.pack("<6f", *range(6))), "q": ([32, 2], 8, Q8_0)}
+        self.small = self.put("m.gguf", gguf(KEYS, tensors))
+
+    def listing(self, path, *flags):
+        return json.loads(self.good("ls", "--json", *flags, path))
+
+    def test_ls(self):
+        listed = self.listing(self.small, "--checksum")
+        self.assertEqual(listed["format"], "gguf")
+        q, w = listed["tensors"]
+        self.assertEqual((q["name"], q["dtype"], q["shape"], q["encoding"]), ("q", "float32", [2, 32], "q8_0"))
+        self.assertEqual((q["bytes"], q["stored_bytes"]), (256, 68))
+        self.assertEqual(q["crc32"], f"{zlib.crc32(struct.pack('<64f', *DECODED)):08x}")
+        self.assertEqual((w["shape"], w["encoding"], w["stored_bytes"]), ([3, 2], "plain", 24))
+        self.assertRegex(self.good("ls", self.small), r"q +float32 +\[2,32\] +256 +q8_0, 26\.6 %\n")
+
+    def test_blocks_as_bytes(self):
+        q = self.listing(self.small, "--checksum", "--stored")["tensors"][0]
+        self.assertEqual((q["dtype"], q["shape"], q["encoding"]), ("uint8", [2, 34], "q8_0"))
+        self.assertEqual(q["crc32"], f"{zlib.crc32(Q8_0):08x}")
+        self.good("convert", "--stored", self.small, self.path("stored.safetensors"))
+        self.assertEqual(self.listing(self.path("stored.safetensors"), "--checksum")["tensors"][0]["crc32"], q["crc32"])
+
+    def test_show_stats_diff_verify(self):
+        self.assertIn("-64", self.good("show", self.small, "q", "--slice", "1:31"))
+        self.assertIn("15.5", self.good("stats", self.small, "q"))
+        self.assertEqual(self.good("diff", self.small, self.small), "2 tensors equal, 0 different\n")
+        done = run("verify", self.small)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("2 tensors have no checksum", done.stdout + done.stderr)
+
+    def test_convert(self):
+        target = self.path("m.safetensors")
+        self.good("convert", self.small, target)
+        self.assertEqual(self.good("diff", self.small, target), "2 tensors equal, 0 different\n")
+        metadata = self.listing(target)["metadata"]
+        self.assertEqual(metadata["general.architecture"], "tiny")
+        self.assertEqual((metadata["tiny.layers"], metadata["tiny.rate"], metadata["tiny.flag"]), ("7", "0.1", "true"))
+        self.assertNotIn("tokens", metadata)
+        self.good("convert", self.small, self.path("half.safetensors"), "--dtype", "*=bfloat16")
+        self.assertEqual(self.listing(self.path("half.safetensors"))["tensors"][0]["dtype"], "bfloat16")
+
+    def test_is_not_written(self):
+        for arguments in (["new.gguf"], ["new", "--to", "gguf"]):
+            done = run("convert", self.small, self.path(arguments[0]), *arguments[1:])
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, "gguf are read, not written|gguf not in")
+            self.assertFalse(os.path.exists(self.path(arguments[0])))
+
+    def test_values(self):
+        lines = self.good("ls", "--values", self.small).splitlines()
+        self.assertEqual([line.split()[0] for line in lines], list(KEYS))
+        self.assertRegex(lines[2], r"^tiny\.layers +uint32 +7$")
+        self.assertRegex(lines[3], r"^tiny\.rate +float32 +0\.1$")
+        self.assertRegex(lines[5], r"^tiny\.sections +list +\[1,-2,3\]$")
+        self.assertRegex(lines[6], r"^tokens +array +100 elements of text$")
+        self.assertNotIn("\x1b", "".join(lines))
+        self.assertLess(len(lines[7]), 130)
+        whole = self.good("ls", "--values", self.small, "tok*", "note").splitlines()
+        self.assertEqual(json.loads(whole[0].split(maxsplit=2)[2]), [f"t{i}" for i in range(100)])
+        self.assertIn("x" * 200, whole[1])
+        done = run("ls", "--values", self.small, "none")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('"none" matches no value', done.stderr)
+
+    def test_values_as_json(self):
+        output = self.good("ls", "--values", "--json", self.small)
+        self.assertTrue(output.isascii())
+        document = json.loads(output)
+        self.assertEqual(document["format"], "gguf")
+        values = document["values"]
+        self.assertEqual(list(values), list(KEYS))
+        self.assertEqual(values["general.name"], KEYS["general.name"][1])
+        self.assertEqual(values["tiny.sections"], [1, -2, 3])
+        self.assertEqual((values["tokens"]["array"], values["tokens"]["count"]), ("text", 100))
+        chosen = json.loads(self.good("ls", "--values", "--json", self.small, "tokens"))["values"]
+        self.assertEqual(chosen, {"tokens": [f"t{i}" for i in range(100)]})
+
+    def test_values_of_other_formats_are_their_metadata(self):
+        self.good("convert", self.small, self.path("m.safetensors"))
+        values = json.loads(self.good("ls", "--values", "--json", self.path("m.safetensors")))["values"]
+        self.assertEqual(values["tiny.layers"], "7")
+
+    def test_folder(self):
+        part = gguf({"split.no": ("uint16", 0), "split.count": ("uint16", 2)}, {})
+        self.put("s-00001-of-00002.gguf", part)
+        os.remove(self.small)
+        self.put("s-00002-of-00002.gguf", gguf({"split.no": ("uint16", 1), "split.count": ("uint16", 2)}, {"w": ([1], 24, b"a")}))
+        self.assertEqual([tensor["name"] for tensor in self.listing(self.folder)["tensors"]], ["w"])
+        os.remove(self.path("s-00002-of-00002.gguf"))
+        done = run("ls", self.path("s-00001-of-00002.gguf"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("s-00002-of-00002.gguf", done.stderr)
+
+    def test_refused(self):
+        for name, content, says in (
+            ("fork.gguf", gguf({}, {"w": ([32], 137, bytes(34))}), 'tensor "w": has the type 137, which is of a fork'),
+            ("cut.gguf", read(self.small)[:-40], "pass the end of the file"),
+        ):
+            done = run("ls", self.put(name, content))
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stdout, "")
+            self.assertIn(name, done.stderr)
+            self.assertIn(says, done.stderr)
+
+
+@unittest.skipUnless(os.path.isdir(FILES), "TENSORCASK_TEST_DATA is not set")
+class FilesOfOthers(Archives):
+    """The files and what is expected of them: names, dtypes, shapes, checksums, metadata."""
+
+    def test_each(self):
+        with open(os.path.join(FILES, "expected.json"), encoding="utf-8") as file:
+            expected = json.load(file)
+        for name, wanted in expected.items():
+            with self.subTest(name):
+                path = os.path.join(FILES, name)
+                if wanted["expect"] == "ok":
+                    self.check(path, wanted)
+                elif name not in READ_BY_US:
+                    done = run("ls", path)
+                    self.assertEqual((done.returncode, done.stdout), (1, ""))
+                    self.assertIn(name, done.stderr)
+
+    def check(self, path, wanted):
+        listed = json.loads(self.good("ls", "--json", "--checksum", "--stored", path))["tensors"]
+        tensors = wanted["tensors"]
+        if "-00001-of-00002" in path:  # the tensors are in the other part
+            self.assertEqual(len(listed), 10)
+        else:
+            self.assertEqual(len(listed), len(tensors))
+            listed = {tensor["name"]: tensor for tensor in listed}
+            for tensor in tensors:
+                ours = listed[tensor["name"]]
+                self.assertEqual(ours["stored_bytes"], tensor["nbytes"])
+                self.assertEqual(ours["offset"], wanted["data_offset"] + tensor["offset"])
+                self.assertEqual(ours["crc32"], tensor["crc32"])
+                if tensor["dtype"] in PLAIN:
+                    self.assertEqual((ours["dtype"], ours["shape"]), (PLAIN[tensor["dtype"]], tensor["shape"]))
+                else:
+                    self.assertEqual((ours["dtype"], ours["encoding"]), ("uint8", tensor["dtype"].lower()))
+                    self.assertEqual(ours["shape"][:-1], tensor["shape"][:-1])
+        values = json.loads(self.good("ls", "--values", "--json", path))["values"]
+        if "-00002-of-00002" in path:  # the keys of the model are in the first part
+            values["split.no"] = 1
+            values = {key: value for key, value in values.items() if key in wanted["metadata"]}
+        self.assertEqual(sorted(values), sorted(wanted["metadata"]))
+        for key, value in wanted["metadata"].items():
+            if isinstance(value, dict):
+                self.check_array(path, key, values[key], value)
+            elif isinstance(value, float):
+                self.assertTrue(math.isclose(values[key], value, rel_tol=1e-6), key)
+            elif isinstance(value, str) and not value.isascii():
+                self.assertEqual(len(values[key]), len(value))
+            else:
+                self.assertEqual(values[key], value, key)
+
+    def check_array(self, path, key, ours, wanted):
+        if isinstance(ours, dict):
+            self.assertEqual(ours["count"], wanted["len"])
+            ours = json.loads(self.good("ls", "--values", "--json", path, key))["values"][key]
+        self.assertEqual(len(ours), wanted["len"])
+        for mine, theirs in zip(ours, wanted["head"]):
+            if isinstance(theirs, float):
+                self.assertTrue(math.isclose(mine, theirs, rel_tol=1e-6), key)
+            else:
+                self.assertEqual(mine, theirs, key)
+
+
+if __name__ == "__main__":
+    case_report.main("gguf")

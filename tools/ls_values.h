@@ -1,0 +1,23 @@
+// tensorcask ls --values: what a file keeps beside its tensors.
+
+#ifndef TENSORCASK_TOOLS_LS_VALUES_H_
+#define TENSORCASK_TOOLS_LS_VALUES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/tools/console.h"
+
+namespace tensorcask::tools {
+
+// Prints the values of `input`, which the user called `path`: one line each, shortened, or as a JSON document. With
+// `globs`, only those whose names match, whole, with the elements of arrays that are in the file.
+// Errors: Misuse if one of `globs` matches no value; ResourceExhausted for a tree of too many values.
+absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::string& path,
+                                     const std::vector<std::string>& globs, bool json, Console& console);
+
+}  // namespace tensorcask::tools
+
+#endif  // TENSORCASK_TOOLS_LS_VALUES_H_
