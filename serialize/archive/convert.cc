@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -21,6 +22,8 @@
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/serialize/values/value.h"
+#include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -34,6 +37,39 @@
 
 namespace tensorcask {
 namespace {
+
+// The names of the values beside the tensors that file_metadata() lacks, such as lists; of very many values not all.
+absl::StatusOr<std::vector<std::string>> ValuesNotInMetadata(const ArchiveReader& source) {
+  constexpr size_t kMaxWalked = 100'000;
+  constexpr size_t kMaxDepth = 32;
+  CASK_ASSIGN_OR_RETURN(const ValueTree tree, source.Values());
+  std::vector<std::string> names;
+  std::vector<std::pair<Value, std::vector<PathStep>>> open = {{tree.root(), {}}};
+  for (size_t walked = 0; !open.empty() && walked < kMaxWalked; ++walked) {
+    auto [value, path] = std::move(open.back());
+    open.pop_back();
+    if (value.kind() != ValueKind::kMap || path.size() >= kMaxDepth) {
+      const std::string name = JoinedName(path);
+      if (value.kind() != ValueKind::kTensor && source.file_metadata().count(name) == 0) names.push_back(name);
+      continue;
+    }
+    for (size_t i = value.size(); i-- > 0 && open.size() < kMaxWalked;) {
+      PathStep step;
+      if (value.key(i).kind() == ValueKind::kText) step.text = std::string(value.key(i).text());
+      open.emplace_back(value.entry(i), path).second.push_back(std::move(step));
+    }
+  }
+  return names;
+}
+
+std::string NotCopied(const ArchiveReader& source, const std::vector<std::string>& names) {
+  constexpr size_t kMaxNamed = 4;
+  std::vector<std::string> quoted;
+  for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) quoted.push_back(Quoted(names[i]));
+  return absl::StrCat(source.path(), ": ", names.size(), names.size() == 1 ? " value" : " values",
+                      " beside the tensors are not text, numbers or bools, and are not copied: ",
+                      absl::StrJoin(quoted, ", "), names.size() > kMaxNamed ? ", ..." : "");
+}
 
 constexpr char kAllowLossHint[] = "; ConvertOptions::allow_loss ";
 
@@ -377,6 +413,10 @@ class Runner {
     if (options_.planned) options_.planned(plan_, replaced);
     report_.losses = plan_.losses;
     report_.notes = replaced.notes;
+    for (const ArchiveReader* const source : plan_.sources) {
+      CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ValuesNotInMetadata(*source));
+      if (!names.empty()) report_.notes.push_back(NotCopied(*source, names));
+    }
     if (options_.dry_run) {
       report_.removed = replaced.removed;
       return report_;
