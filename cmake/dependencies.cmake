@@ -53,5 +53,13 @@ if(NOT TENSORCASK_LIBRARY_IS_SHARED)
   tensorcask_find_c_library(re2 re2 re2::re2 re2)
   tensorcask_find_c_library(snappy snappy Snappy::snappy snappy)
 endif()
-# Only for Tensorcask::eigen.
-find_package(Eigen3 3.4 QUIET CONFIG)
+# Only for Tensorcask::eigen. A package of version 5 does not answer a request for 3.4.
+foreach(_tensorcask_version 3.4 5)
+  if(NOT TARGET Eigen3::Eigen)
+    find_package(Eigen3 ${_tensorcask_version} QUIET CONFIG)
+  endif()
+endforeach()
+# Only for Tensorcask::fixture.
+if(NOT TARGET GTest::gmock)
+  find_package(GTest QUIET)
+endif()

@@ -38,17 +38,22 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/TensorcaskConfig
 install(FILES "${PROJECT_BINARY_DIR}/package/TensorcaskConfig.cmake"
   "${PROJECT_BINARY_DIR}/package/TensorcaskConfigVersion.cmake" cmake/dependencies.cmake DESTINATION ${package_dir})
 
-# pkg-config: all rooms, in the order in which a static link needs them.
+# pkg-config: all rooms, in the order in which a static link needs them. The fixtures of tests have a module of their own.
 if(BUILD_SHARED_LIBS)
   set(TENSORCASK_PC_LIBS "-ltensorcask ")
 else()
   set(TENSORCASK_PC_LIBS "")
   foreach(room ${rooms})
     get_target_property(kind ${room} TYPE)
-    if(kind STREQUAL STATIC_LIBRARY)
+    if(kind STREQUAL STATIC_LIBRARY AND NOT room STREQUAL tensorcask_fixture)
       string(PREPEND TENSORCASK_PC_LIBS "-l${room} ")
     endif()
   endforeach()
 endif()
 configure_file(cmake/tensorcask.pc.in "${PROJECT_BINARY_DIR}/package/tensorcask.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/package/tensorcask.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET Tensorcask::fixture)
+  configure_file(cmake/tensorcask-fixture.pc.in "${PROJECT_BINARY_DIR}/package/tensorcask-fixture.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/package/tensorcask-fixture.pc"
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()

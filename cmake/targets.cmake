@@ -965,6 +965,31 @@ tensorcask_room(exchange
     absl::strings
     absl::time)
 
+tensorcask_room(fixture
+  SOURCES
+    tests/fixture/load_fixture.cc
+    tests/fixture/matchers.cc
+    tests/fixture/parse_text_proto.cc
+    tests/fixture/text_tensor.cc
+  HEADERS
+    tests/fixture/load_fixture.h
+    tests/fixture/matchers.h
+    tests/fixture/parse_text_proto.h
+    tests/fixture/text_tensor.h
+  LINK
+    GTest::gmock
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    protobuf::libprotobuf)
+
 tensorcask_room(inspect
   SOURCES
     tensor/inspect/draw.cc
@@ -1031,6 +1056,7 @@ tensorcask_room(memory
     absl::span
     absl::status
     absl::statusor
+    absl::str_format
     absl::strings)
 
 tensorcask_room(rename_rules
@@ -1420,39 +1446,17 @@ tensorcask_inner_library(tests_crash_scenario
     absl::function_ref
     absl::status)
 
-tensorcask_inner_library(tests_fixture_load_fixture
-  SOURCES
-    tests/fixture/load_fixture.cc
-  LINK
-    GTest::gmock
-    Tensorcask::checkpoint
-    Tensorcask::io
-    Tensorcask::proto
-    Tensorcask::strided
-    Tensorcask::tensor
-    Tensorcask::wire
-    absl::span
-    absl::status
-    absl::statusor
-    absl::strings
-    protobuf::libprotobuf
-    tests_fixture_matchers
-    tests_fixture_parse_text_proto
-    tests_fixture_text_tensor)
-
 tensorcask_test(tests_fixture_load_fixture_test
   SOURCES
     tests/fixture/load_fixture_test.cc
   LINK
     GTest::gmock_main
     Tensorcask::checkpoint
+    Tensorcask::fixture
     Tensorcask::strided
     Tensorcask::tensor
     absl::status
     absl::statusor
-    tests_fixture_load_fixture
-    tests_fixture_matchers
-    tests_fixture_text_tensor
     tests_support_status_matchers
     tests_support_temp_folder
     tests_support_test_data
@@ -1461,80 +1465,46 @@ tensorcask_test(tests_fixture_load_fixture_test
   TIMEOUT
     60)
 
-tensorcask_inner_library(tests_fixture_matchers
-  SOURCES
-    tests/fixture/matchers.cc
-  LINK
-    GTest::gmock
-    Tensorcask::strided
-    Tensorcask::tensor
-    absl::span
-    absl::status
-    absl::statusor
-    absl::strings
-    tests_fixture_text_tensor)
-
 tensorcask_test(tests_fixture_matchers_test
   SOURCES
     tests/fixture/matchers_test.cc
   LINK
     GTest::gmock_main
+    Tensorcask::fixture
     Tensorcask::strided
     Tensorcask::tensor
     absl::status
     absl::statusor
-    tests_fixture_matchers
-    tests_fixture_text_tensor
     tests_support_status_matchers
   PACKAGE
     tests/fixture
   TIMEOUT
     60)
-
-tensorcask_inner_library(tests_fixture_parse_text_proto
-  SOURCES
-    tests/fixture/parse_text_proto.cc
-  LINK
-    Tensorcask::io
-    Tensorcask::wire
-    absl::status
-    absl::statusor
-    absl::strings
-    protobuf::libprotobuf)
 
 tensorcask_test(tests_fixture_parse_text_proto_test
   SOURCES
     tests/fixture/parse_text_proto_test.cc
   LINK
     GTest::gmock_main
+    Tensorcask::fixture
     Tensorcask::proto
     absl::status
     absl::statusor
-    tests_fixture_parse_text_proto
     tests_support_status_matchers
   PACKAGE
     tests/fixture
   TIMEOUT
     60)
 
-tensorcask_inner_library(tests_fixture_text_tensor
-  SOURCES
-    tests/fixture/text_tensor.cc
-  LINK
-    Tensorcask::tensor
-    absl::status
-    absl::statusor
-    absl::strings)
-
 tensorcask_test(tests_fixture_text_tensor_test
   SOURCES
     tests/fixture/text_tensor_test.cc
   LINK
     GTest::gmock_main
+    Tensorcask::fixture
     Tensorcask::tensor
     absl::status
     absl::statusor
-    tests_fixture_text_tensor
     tests_support_status_matchers
   PACKAGE
     tests/fixture
@@ -2117,7 +2087,8 @@ tensorcask_program(tests_peers_bulk
     absl::span
     absl::status
     absl::statusor
-    absl::strings)
+    absl::strings
+    tests_support_hex)
 
 tensorcask_program(tests_serialize_archive_apply_sed_rules
   SOURCES
@@ -2432,6 +2403,7 @@ tensorcask_test(tests_serialize_checkpoint_format_slice_key_test
     Tensorcask::tensor
     absl::status
     absl::strings
+    tests_support_hex
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint/format
@@ -3498,6 +3470,7 @@ tensorcask_test(tests_serialize_checkpoint_writer_test
     absl::strings
     tests_serialize_checkpoint_checkpoint_testing
     tests_support_discarding_file_system
+    tests_support_hex
     tests_support_status_matchers
   PACKAGE
     tests/serialize/checkpoint
@@ -3786,6 +3759,7 @@ tensorcask_test(tests_serialize_exchange_frame_test
     Tensorcask::wire
     absl::status
     absl::strings
+    tests_support_hex
     tests_support_status_matchers
   PACKAGE
     tests/serialize/exchange
@@ -4518,6 +4492,7 @@ tensorcask_test(tests_serialize_payload_format_test
     absl::strings
     tests_fuzz_huffman_reference
     tests_serialize_payload_payload_testing
+    tests_support_hex
     tests_support_status_matchers
   PACKAGE
     tests/serialize/payload
@@ -4632,6 +4607,7 @@ tensorcask_test(tests_serialize_payload_payload_header_test
     absl::status
     absl::strings
     tests_serialize_payload_payload_testing
+    tests_support_hex
     tests_support_status_matchers
   PACKAGE
     tests/serialize/payload
@@ -5078,6 +5054,7 @@ tensorcask_test(tests_serialize_wire_format_test
     Tensorcask::wire
     absl::strings
     tests_serialize_wire_wire_test_util
+    tests_support_hex
     tests_support_status_matchers
   PACKAGE
     tests/serialize/wire
@@ -5226,6 +5203,7 @@ tensorcask_test(tests_serialize_wire_records_test
     nlohmann_json::nlohmann_json
     tests_serialize_wire_records_testing
     tests_support_failing_allocator
+    tests_support_hex
     tests_support_status_matchers
   PACKAGE
     tests/serialize/wire
@@ -5549,6 +5527,10 @@ tensorcask_test(tests_support_faulty_file_system_test
 tensorcask_inner_library(tests_support_forwarding_file_system
   LINK
     Tensorcask::io)
+
+tensorcask_inner_library(tests_support_hex
+  LINK
+    absl::strings)
 
 tensorcask_inner_library(tests_support_simulated_device
   LINK
@@ -6196,6 +6178,7 @@ tensorcask_test(tests_tensor_memory_caching_allocator_test
     GTest::gmock_main
     Tensorcask::memory
     Tensorcask::tensor
+    nlohmann_json::nlohmann_json
     tests_support_status_matchers
     tests_tensor_memory_caching_allocator_testing
   PACKAGE
@@ -7750,6 +7733,15 @@ tensorcask_script_test(tests_tools_written_verifies_test
     tests/tools
   TIMEOUT
     900)
+
+tensorcask_script_test(tests_dependencies_test
+  FILES
+    tests/dependencies_test.py
+    WORKSPACE
+  PACKAGE
+    tests
+  TIMEOUT
+    60)
 
 tensorcask_script_test(tests_layering_test
   FILES

@@ -6,7 +6,8 @@
 
 The BUILD files are the only description of targets. A room becomes one CMake library (`serialize/checkpoint` and the
 rooms inside it: Tensorcask::checkpoint), and each library of the root BUILD file becomes a target of that name. Tests
-keep their targets. The functions that targets.cmake calls are in cmake/functions.cmake.
+keep their targets. `tests/fixture`, for the tests of users, is Tensorcask::fixture. The functions that targets.cmake
+calls are in cmake/functions.cmake.
 """
 
 import difflib
@@ -50,6 +51,7 @@ OWN_LIBRARY = {
 }
 ROOM_NAMES = {"interop": "dlpack"}
 LEFT_OUT = ("bazel", "third_party")
+FIXTURE = "tests/fixture"  # a room for the tests of users; its own tests lie beside it
 BENCHMARKS = "tests/benchmarks"  # its programs need libraries that only the workbench knows
 TIMEOUTS = {"small": 60, "medium": 300, "large": 900}  # seconds, as Bazel has them
 
@@ -83,6 +85,8 @@ def library_of(package, name):
         return "tensor" if len(parts) == 1 or parts[1] == "base" else ROOM_NAMES.get(parts[1], parts[1])
     if parts[0] == "serialize" and len(parts) > 1:
         return parts[1]
+    if package == FIXTURE and not name.endswith("_test"):
+        return "fixture"
     return None
 
 

@@ -223,7 +223,7 @@ filegroup(name = "lcov_merger")
 """
 
 def _build_rules():
-    """The repositories of rules that Bazel 4 would download. @platforms is part of Bazel."""
+    """The repositories of rules that Bazel 4 or 7 would download. @platforms is part of Bazel."""
     _maybe(_files, "rules_cc", files = {
         "BUILD.bazel": "",
         "cc/BUILD.bazel": _RULES_CC_BUILD,
@@ -255,6 +255,10 @@ proto_library = _proto_library
     })
     _maybe(_files, "remote_coverage_tools", files = {"BUILD.bazel": _COVERAGE_BUILD})
     _maybe(_system_folder, "rules_java", package = "bazel-rules-java", path = "/usr/share/bazel/rules/java")
+
+    # What Bazel 7 loads behind each WORKSPACE.
+    _maybe(_system_folder, "bazel_skylib", package = "bazel-skylib", path = "/usr/share/bazel/tools/skylib")
+    _maybe(_system_folder, "rules_python", package = "bazel-rules-python", path = "/usr/share/bazel/rules/python")
 
 def system_libraries_for_development(define):
     """Libraries that only tests and benchmarks of Tensorcask use.

@@ -218,7 +218,7 @@ class Channel::State {
     Pieces pieces;
     pieces.emplace_back(bytes.data(), bytes.size());
     pieces.push_back(body);
-    pieces.insert(pieces.end(), message.inline_pieces.begin(), message.inline_pieces.end());
+    for (const absl::string_view piece : message.inline_pieces) pieces.push_back(piece);
     ++next_sent_;  // after the last allocation
     if (bytes.size() + body.size() + message.inline_bytes > kSmallFrameBytes) {
       return transport_->SendAll(pieces, message.descriptors, deadline);

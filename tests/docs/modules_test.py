@@ -18,7 +18,7 @@ import source_tree  # noqa: E402
 ROOT = source_tree.root()
 BUILT_IN = {"bazel_tools", "tensorcask", "platforms"}
 # Only under a WORKSPACE: what a module brings with it, or what @tensorcask_rules replaces.
-WORKSPACE_ONLY = {"remote_coverage_tools", "rules_java", "rules_proto"}
+WORKSPACE_ONLY = {"bazel_skylib", "remote_coverage_tools", "rules_java", "rules_proto", "rules_python"}
 
 
 class Note(dict):

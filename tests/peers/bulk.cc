@@ -46,6 +46,7 @@
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/hex.h"
 
 namespace tensorcask {
 namespace {
@@ -103,7 +104,7 @@ absl::StatusOr<std::optional<Item>> ReadItem(std::istream& in) {
   if (words.size() != 6 || !absl::SimpleAtoi(words[3], &item.shard) || !absl::SimpleAtoi(words[5], &num_bytes)) {
     return absl::InvalidArgumentError(absl::StrCat("not a line of six words: ", line));
   }
-  item.name = absl::HexStringToBytes(words[0]);
+  item.name = testing::BytesOfHex(words[0]);
   CASK_ASSIGN_OR_RETURN(const DType dtype, ParseDType(words[1]));
   CASK_ASSIGN_OR_RETURN(item.full_shape, ParseShape(words[2]));
   TensorShape shape = item.full_shape;
@@ -207,7 +208,7 @@ absl::Status ReadSlices(const std::vector<std::string>& arguments) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
     if (words.size() != 2) return absl::InvalidArgumentError(absl::StrCat("not a line of two words: ", line));
     CASK_ASSIGN_OR_RETURN(const TensorSlice slice, TensorSlice::Parse(words[1]));
-    const std::string name = absl::HexStringToBytes(words[0]);
+    const std::string name = testing::BytesOfHex(words[0]);
     CASK_ASSIGN_OR_RETURN(const Tensor tensor, reader.ReadSlice(name, slice));
     PrintItem(name, tensor, words[1]);
   }

@@ -14,10 +14,12 @@ import unittest
 
 sys.dont_write_bytecode = True  # the modules below lie in the source tree
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("docs", "support", os.path.join("..", "scripts"))]
+BESIDE = ("consumer_doors", "docs", "support", os.path.join("..", "scripts"))
+sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in BESIDE]
 import build_files  # noqa: E402
 import case_report  # noqa: E402
 import cmake_targets  # noqa: E402
+import doors  # noqa: E402
 import exported_symbols  # noqa: E402
 import source_tree  # noqa: E402
 
@@ -32,6 +34,9 @@ class TheTree(unittest.TestCase):
             cmake_targets.generate(ROOT),
             "run scripts/cmake_targets.py",
         )
+
+    def test_each_door_has_a_program_that_uses_it(self):
+        self.assertEqual(sorted(doors.PROGRAMS), doors.doors(ROOT))
 
     def test_ctest_has_each_test_of_bazel(self):
         # Every rule that makes a test, also one that scripts/cmake_targets.py does not know.

@@ -45,11 +45,8 @@ class IdleList {
   // Not owned if another thread keeps the list for longer than it takes to move an object.
   std::unique_lock<std::mutex> Lock() {
     constexpr int kTries = 100;
-    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    for (int i = 0; i < kTries && !lock.owns_lock(); ++i) {
-      std::this_thread::yield();
-      if (lock.try_lock()) break;
-    }
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    for (int i = 0; i < kTries && !lock.try_lock(); ++i) std::this_thread::yield();
     return lock;
   }
 

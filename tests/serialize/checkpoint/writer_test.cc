@@ -25,6 +25,7 @@
 #include "tensorcask/tensor/variant.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -72,7 +73,7 @@ std::string FormatExample(const std::string& name) {
   while (std::getline(in, line) && line != "```") {
     line = line.substr(0, line.find_first_of("#|"));
     for (const absl::string_view digits : absl::StrSplit(line, ' ', absl::SkipWhitespace())) {
-      if (digits.size() == 2) bytes += absl::HexStringToBytes(digits);
+      if (digits.size() == 2) bytes += testing::BytesOfHex(digits);
     }
   }
   return bytes;

@@ -14,6 +14,7 @@
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::exchange {
@@ -243,7 +244,7 @@ TEST(Body, TooManyTensorsAreRefused) {
 }
 
 std::string Entry(absl::string_view hex) {
-  const std::string bytes = absl::HexStringToBytes(hex);
+  const std::string bytes = testing::BytesOfHex(hex);
   return std::string("\x2a") + static_cast<char>(bytes.size()) + bytes;
 }
 

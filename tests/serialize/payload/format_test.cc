@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/payload/codec/huffman_decoder.h"
 #include "tensorcask/tests/fuzz/huffman_reference.h"
 #include "tensorcask/tests/serialize/payload/payload_testing.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -28,7 +29,7 @@ std::string Example(absl::string_view begin = "```hex") {
   std::string bytes;
   while (std::getline(in, line) && line != "```") {
     for (const absl::string_view digits : absl::StrSplit(line.substr(0, line.find('#')), ' ', absl::SkipEmpty())) {
-      bytes += absl::HexStringToBytes(digits);
+      bytes += testing::BytesOfHex(digits);
     }
   }
   return bytes;

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tests/serialize/payload/payload_testing.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -94,7 +94,7 @@ class PayloadHeaderRejects : public ::testing::TestWithParam<RejectCase> {};
 TEST_P(PayloadHeaderRejects, WithCodeAndMessage) {
   const RejectCase& c = GetParam();
   const std::string bytes =
-      testing::WithHeaderBytes(Header(DType::kFloat32, 1000).Encode(), c.offset, absl::HexStringToBytes(c.hex));
+      testing::WithHeaderBytes(Header(DType::kFloat32, 1000).Encode(), c.offset, testing::BytesOfHex(c.hex));
   EXPECT_THAT(PayloadHeader::Parse(bytes), StatusIs(c.code, HasSubstr(c.says)));
 }
 
@@ -125,8 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Fields, PayloadHeaderRejects, ::testing::ValuesIn(kReje
 
 TEST(PayloadHeader, RejectsWhatDoesNotGoTogether) {
   const auto parse = [](const PayloadHeader& header, size_t offset, const char* hex) {
-    return PayloadHeader::Parse(testing::WithHeaderBytes(header.Encode(), offset, absl::HexStringToBytes(hex)))
-        .status();
+    return PayloadHeader::Parse(testing::WithHeaderBytes(header.Encode(), offset, testing::BytesOfHex(hex))).status();
   };
   const PayloadHeader strings = Header(DType::kString, 3, 5);
   EXPECT_THAT(parse(strings, 16, "00"), StatusIs(Code::kInvalidArgument, HasSubstr("5 characters of no strings")));

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tests/serialize/wire/wire_test_util.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -29,7 +30,7 @@ std::vector<std::string> HexBlocks(const std::string& page) {
     inside = line != "```";
     for (const absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
       if (word.size() != 2 || word.find_first_not_of("0123456789abcdef") != absl::string_view::npos) break;
-      blocks.back() += absl::HexStringToBytes(word);
+      blocks.back() += testing::BytesOfHex(word);
     }
   }
   return blocks;

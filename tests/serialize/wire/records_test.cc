@@ -28,6 +28,7 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/wire/records_testing.h"
 #include "tensorcask/tests/support/failing_allocator.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -64,7 +65,7 @@ TEST(Records, ExampleOfTheFormat) {
   page = page.substr(page.find("## 8. Record streams"));
   const size_t begin = page.find("```\n") + 4;
   const std::string hex = page.substr(begin, page.find("```", begin) - begin);
-  const std::string example = absl::HexStringToBytes(absl::StrReplaceAll(hex, {{" ", ""}, {"\n", ""}}));
+  const std::string example = testing::BytesOfHex(absl::StrReplaceAll(hex, {{" ", ""}, {"\n", ""}}));
   EXPECT_EQ(absl::BytesToHexString(Written({"", "cask"})), absl::BytesToHexString(example));
   std::vector<std::string> records;
   EXPECT_OK(ReadAll(example, &records));

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::checkpoint {
@@ -26,7 +27,7 @@ using ::testing::HasSubstr;
 TensorSlice Slice(std::initializer_list<TensorSlice::Extent> extents) { return *TensorSlice::Create(extents); }
 
 std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes); }
-std::string Bytes(absl::string_view hex) { return absl::HexStringToBytes(hex); }
+std::string Bytes(absl::string_view hex) { return testing::BytesOfHex(hex); }
 
 // tensorflow/core/util/saved_tensor_slice_util_test.cc and the key of a scalar in a V1 file of TensorFlow.
 TEST(SliceKeyTest, IsTensorFlows) {
