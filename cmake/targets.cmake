@@ -226,6 +226,7 @@ tensorcask_room(strided
     tensor/strided/row_major.h
     tensor/strided/row_major_range.h
     tensor/strided/view.h
+    tensor/strided/view_chain.h
   LINK
     Tensorcask::tensor
     absl::core_headers
@@ -6658,6 +6659,21 @@ tensorcask_test(tests_tensor_strided_row_major_test
     Tensorcask::tensor
     absl::status
     absl::strings
+    tests_support_status_matchers
+  PACKAGE
+    tests/tensor/strided
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_strided_view_chain_test
+  SOURCES
+    tests/tensor/strided/view_chain_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
     tests_support_status_matchers
   PACKAGE
     tests/tensor/strided

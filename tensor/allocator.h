@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -44,6 +45,10 @@ class Allocator : public RefCounted {
     int64_t allocation_id = 0;
   };
   virtual BlockInfo Describe(const void* /*block*/) const { return {}; }
+
+  // Of an allocator that keeps freed memory: the bytes that it holds of the one below or of the device, in use or kept.
+  // nullopt: it keeps none.
+  virtual std::optional<uint64_t> reserved_bytes() const { return std::nullopt; }
 
   // For a block that another process can map: the descriptor of an open file whose bytes from 0 on are the block. The
   // allocator owns the descriptor and keeps it open until the block is deallocated. -1 for every other block.

@@ -133,6 +133,46 @@ absl::StatusOr<PartialTensorShape> PartialTensorShape::Concatenate(int64_t dim) 
   return Concatenate(vector);
 }
 
+absl::Status PartialTensorShape::CheckAxis(const char* operation, int axis, int end) const {
+  if (dims_ && axis >= 0 && axis < end) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(operation, ": axis ", axis, " is outside shape ",
+                                                 dims_ ? DimsToString(*dims_, kDimsInErrors) : "<unknown>"));
+}
+
+absl::Status PartialTensorShape::AddDim(int64_t dim) {
+  CASK_ASSIGN_OR_RETURN(*this, Concatenate(dim));
+  return absl::OkStatus();
+}
+
+absl::Status PartialTensorShape::InsertDim(int axis, int64_t dim) {
+  CASK_RETURN_IF_ERROR(CheckAxis("InsertDim", axis, rank() + 1));
+  DimVector changed = *dims_;
+  changed.insert(changed.begin() + axis, dim);
+  CASK_ASSIGN_OR_RETURN(*this, Create(changed));
+  return absl::OkStatus();
+}
+
+absl::Status PartialTensorShape::SetDim(int axis, int64_t dim) {
+  CASK_RETURN_IF_ERROR(CheckAxis("SetDim", axis, rank()));
+  DimVector changed = *dims_;
+  changed[static_cast<size_t>(axis)] = dim;
+  CASK_ASSIGN_OR_RETURN(*this, Create(changed));
+  return absl::OkStatus();
+}
+
+absl::Status PartialTensorShape::RemoveDim(int axis) {
+  CASK_RETURN_IF_ERROR(CheckAxis("RemoveDim", axis, rank()));
+  DimVector changed = *dims_;
+  changed.erase(changed.begin() + axis);
+  CASK_ASSIGN_OR_RETURN(*this, Create(changed));
+  return absl::OkStatus();
+}
+
+absl::Status PartialTensorShape::AppendShape(const PartialTensorShape& suffix) {
+  CASK_ASSIGN_OR_RETURN(*this, Concatenate(suffix));
+  return absl::OkStatus();
+}
+
 PartialTensorShape PartialTensorShape::MostSpecificCompatible(const PartialTensorShape& other) const {
   if (!dims_ || !other.dims_ || rank() != other.rank()) return PartialTensorShape();
   PartialTensorShape common = *this;

@@ -26,6 +26,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tensorcask/tensor/base/check.h"
@@ -78,6 +79,15 @@ class PartialTensorShape {
   absl::StatusOr<PartialTensorShape> Concatenate(const PartialTensorShape& other) const;
   absl::StatusOr<PartialTensorShape> Concatenate(int64_t dim) const;
 
+  // Changes of the shape, in which a dim may be kUnknownDim. If a promise above would not hold, or an axis is outside,
+  // each gives InvalidArgument and leaves the shape as it was. Negative axes are refused. A shape of unknown rank has
+  // no axes: AddDim and AppendShape leave it as it is.
+  absl::Status AddDim(int64_t dim);                            // after the last axis
+  absl::Status InsertDim(int axis, int64_t dim);               // before `axis`; 0 <= axis <= rank()
+  absl::Status SetDim(int axis, int64_t dim);                  // 0 <= axis < rank()
+  absl::Status RemoveDim(int axis);                            // 0 <= axis < rank()
+  absl::Status AppendShape(const PartialTensorShape& suffix);  // Concatenate, in place
+
   // The most that is true of both: dims that are known and equal are kept, others become unknown; unknown rank if
   // either has none or they differ. Both are compatible with it.
   PartialTensorShape MostSpecificCompatible(const PartialTensorShape& other) const;
@@ -93,6 +103,7 @@ class PartialTensorShape {
 
  private:
   [[noreturn]] void NoSuchAxis(int axis) const;
+  absl::Status CheckAxis(const char* operation, int axis, int end) const;  // errors: InvalidArgument outside [0, end)
 
   std::optional<DimVector> dims_;  // empty: the rank is unknown
 };

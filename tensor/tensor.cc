@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -82,8 +83,20 @@ absl::StatusOr<Tensor> Tensor::Zeros(DType dtype, const TensorShape& shape, cons
   return tensor;
 }
 
-Tensor Tensor::CreateOrDie(DType dtype, const TensorShape& shape) {
-  absl::StatusOr<Tensor> tensor = Create(dtype, shape);
+absl::StatusOr<Tensor> Tensor::Create(DType dtype, std::initializer_list<int64_t> dims,
+                                      const RefPtr<Allocator>& allocator) {
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Create(dims));
+  return Create(dtype, shape, allocator);
+}
+
+absl::StatusOr<Tensor> Tensor::Zeros(DType dtype, std::initializer_list<int64_t> dims,
+                                     const RefPtr<Allocator>& allocator) {
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Create(dims));
+  return Zeros(dtype, shape, allocator);
+}
+
+Tensor Tensor::CreateOrDie(DType dtype, const TensorShape& shape, const RefPtr<Allocator>& allocator) {
+  absl::StatusOr<Tensor> tensor = Create(dtype, shape, allocator);
   CASK_CHECK(tensor.ok(), std::string(tensor.status().message()).c_str());
   return *std::move(tensor);
 }
@@ -235,6 +248,11 @@ absl::StatusOr<Tensor> Tensor::Reshape(const TensorShape& shape) const {
                                                    " elements, ", shape.ToString(), " has ", shape.num_elements()));
   }
   return Tensor(dtype(), shape, buffer_);
+}
+
+absl::StatusOr<Tensor> Tensor::Reshape(std::initializer_list<int64_t> dims) const {
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Create(dims));
+  return Reshape(shape);
 }
 
 absl::StatusOr<Tensor> Tensor::Bitcast(DType dtype, const TensorShape& shape) const {

@@ -77,23 +77,36 @@ class Tensor {
   // ResourceExhausted, naming the bytes, if the memory cannot be allocated; errors of the device.
   static absl::StatusOr<Tensor> Create(DType dtype, const TensorShape& shape,
                                        const RefPtr<Allocator>& allocator = CpuAllocator::Default());
+  // Create(dtype, {2, 3}). Errors: also those of TensorShape::Create.
+  static absl::StatusOr<Tensor> Create(DType dtype, std::initializer_list<int64_t> dims,
+                                       const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   // The same, all bytes zero (objects: empty).
   static absl::StatusOr<Tensor> Zeros(DType dtype, const TensorShape& shape,
                                       const RefPtr<Allocator>& allocator = CpuAllocator::Default());
+  static absl::StatusOr<Tensor> Zeros(DType dtype, std::initializer_list<int64_t> dims,
+                                      const RefPtr<Allocator>& allocator = CpuAllocator::Default());
+  Tensor(DType dtype, const TensorShape& shape) = delete;             // memory may lack: Tensor::Create(dtype, shape)
+  Tensor(DType dtype, std::initializer_list<int64_t> dims) = delete;  // memory may lack: Tensor::Create(dtype, {2, 3})
 
-  // One element, shape []. T may be the class of an object.
+  // One element, shape []. T may be the class of an object. Without an allocator a number lies in the buffer object.
   template <typename T>
   static Tensor Scalar(T value);
+  template <typename T>
+  static Tensor Scalar(T value, const RefPtr<Allocator>& allocator);
 
-  // Literals in code: vector, matrix, rank 3. CHECKs that rows are equally long and that memory can be allocated.
+  // Literals in code: vector, matrix, rank 3. CHECKs that rows are equally long and that memory, which must be the
+  // host's, can be allocated.
   // Literals of more than three levels, and literals whose rank is ambiguous ({}, {{}}), do not compile. Strings: do
   // not mix strings and rows in one list: {"a", {"b", "c"}} would make the second element from two pointers.
   template <typename T>
-  static Tensor FromValues(std::initializer_list<T> values);
+  static Tensor FromValues(std::initializer_list<T> values,
+                           const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   template <typename T>
-  static Tensor FromValues(std::initializer_list<std::initializer_list<T>> rows);
+  static Tensor FromValues(std::initializer_list<std::initializer_list<T>> rows,
+                           const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   template <typename T>
-  static Tensor FromValues(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes);
+  static Tensor FromValues(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes,
+                           const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   template <typename T>
   static Tensor FromValues(
       std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>) = delete;
@@ -101,17 +114,21 @@ class Tensor {
   // A copy of `values`, row-major: FromSpan(shape, vector), FromSpan<float>(shape, {1, 2, 3}).
   // Errors: InvalidArgument if the number of values is not shape.num_elements(); as Create.
   template <typename T>
-  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, absl::Span<const T> values);
+  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, absl::Span<const T> values,
+                                         const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   template <typename T>
-  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, absl::Span<T> values) {
-    return FromSpan(shape, absl::Span<const T>(values));
+  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, absl::Span<T> values,
+                                         const RefPtr<Allocator>& allocator = CpuAllocator::Default()) {
+    return FromSpan(shape, absl::Span<const T>(values), allocator);
   }
   template <typename T, size_t N>
-  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, const std::array<T, N>& values) {
-    return FromSpan(shape, absl::Span<const T>(values));
+  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, const std::array<T, N>& values,
+                                         const RefPtr<Allocator>& allocator = CpuAllocator::Default()) {
+    return FromSpan(shape, absl::Span<const T>(values), allocator);
   }
   template <typename T, typename A>  // also std::vector<bool>
-  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, const std::vector<T, A>& values);
+  static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, const std::vector<T, A>& values,
+                                         const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 
   // A tensor on an existing buffer, which is shared and not copied.
   // Errors: InvalidArgument if `buffer` is null, smaller than the elements, not aligned for them, or of the wrong kind
@@ -236,6 +253,7 @@ class Tensor {
   absl::StatusOr<Tensor> SubSlice(int64_t index) const;
   // Errors: InvalidArgument unless `shape` has as many elements.
   absl::StatusOr<Tensor> Reshape(const TensorShape& shape) const;
+  absl::StatusOr<Tensor> Reshape(std::initializer_list<int64_t> dims) const;  // errors: also of TensorShape::Create
   // The same bytes as elements of another dtype.
   // Errors: InvalidArgument if either dtype has no fixed size, the number of bytes differs, the data is not aligned for
   // the new elements, or `dtype` is bool and this dtype is not (a bool is 0 or 1).
@@ -247,6 +265,17 @@ class Tensor {
   // The same, but the memory is copied only when one of the two tensors is written; until then both read the same
   // memory (buffer.h says what is copied at once). Errors: as Clone.
   absl::StatusOr<Tensor> LazyClone() const;
+
+  // ---- What other libraries have ------------------------------------------------------------------------------------
+
+  void operator[](int64_t index) const = delete;  // a row is SubSlice(index), an element vec<T>()[index]
+  template <typename... Axes>
+  void Transpose(const Axes&...) const = delete;  // has strides: TensorView(t).Transpose(0, 1), of strided/view.h
+  template <typename Axes>
+  void Permute(const Axes&) const = delete;                           // has strides: TensorView(t).Permute({1, 0})
+  void Permute(std::initializer_list<int64_t> axes) const = delete;   // has strides: TensorView(t).Permute({1, 0})
+  friend bool operator==(const Tensor& a, const Tensor& b) = delete;  // Equal(a, b), of strided/compare.h
+  friend bool operator!=(const Tensor& a, const Tensor& b) = delete;  // !Equal(a, b), of strided/compare.h
 
   // ---- Text ---------------------------------------------------------------------------------------------------------
 
@@ -283,7 +312,7 @@ class Tensor {
   void CheckRank(int rank) const;
   void CheckNumElements(absl::Span<const int64_t> dims) const;
   void FoldDims(int begin, absl::Span<int64_t> dims) const;  // the rule of flat_inner_outer_dims
-  static Tensor CreateOrDie(DType dtype, const TensorShape& shape);
+  static Tensor CreateOrDie(DType dtype, const TensorShape& shape, const RefPtr<Allocator>& allocator);
   static void CheckEqualRows(size_t expected, size_t found);
   static absl::Status WrongNumValues(size_t num_values, const TensorShape& shape);
 

@@ -1,8 +1,10 @@
 // Writes tensors to one file, whatever its format. The file appears whole or not at all.
 //
 //   CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveWriter> writer, CreateArchive(path, SafetensorsArchiveFormat(), {}));
-//   CASK_RETURN_IF_ERROR(writer->Declare({"w", DType::kFloat32, TensorShape({2, 3})}));
-//   CASK_RETURN_IF_ERROR(writer->Add({"w"}, {view, metadata}));
+//   const DecodedTensor tensor = {view, metadata};
+//   const ArchiveEntry entry = DescribeTensor("w", tensor);   // for elements that come later: name, dtype and shape
+//   CASK_RETURN_IF_ERROR(writer->Declare(entry));
+//   CASK_RETURN_IF_ERROR(writer->Add(entry, tensor));
 //   CASK_RETURN_IF_ERROR(writer->Finish());
 //
 // All tensors are declared before the first is added, and are added in the order of their declarations: formats whose

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -36,6 +38,10 @@ constexpr FieldRule kSlotFields[] = {{1, "original_variable_node_id", Kind::kVar
                                      {3, "slot_variable_node_id", Kind::kVarint}};
 constexpr FieldRule kSaverFields[] = {{1, "name", Kind::kUtf8}, {2, "object_name", Kind::kUtf8}};
 constexpr FieldRule kBoolFields[] = {{1, "value", Kind::kVarint}};
+// What the optimizers of TensorFlow 1 call their slots.
+constexpr absl::string_view kOldSlots[] = {"Adadelta", "Adadelta_1", "Adagrad", "Adam",      "Adam_1",   "Ftrl",
+                                           "Ftrl_1",   "Momentum",   "RMSProp", "RMSProp_1", "RMSProp_2"};
+
 constexpr MessageRules kChildRules{kChildFields};
 constexpr MessageRules kAttributeRules{kAttributeFields};
 constexpr MessageRules kSlotRules{kSlotFields};
@@ -345,6 +351,38 @@ absl::StatusOr<ObjectGraph> ReadObjectGraph(const CheckpointReader& reader) {
   absl::StatusOr<ObjectGraph> graph = DecodeObjectGraph(tensor.flat<std::string>()[0]);
   if (graph.ok()) return graph;
   return Annotate(graph.status(), reader.prefix());
+}
+
+absl::StatusOr<std::vector<std::string>> OptimizerSlots(const CheckpointReader& reader) {
+  std::vector<std::string> slots;
+  const absl::StatusOr<ObjectGraph> graph = ReadObjectGraph(reader);
+  if (graph.ok()) {
+    for (const ObjectGraph::Node& node : graph->nodes) {
+      for (const ObjectGraph::SlotVariable& slot : node.slot_variables) {
+        const auto& attributes = graph->nodes[static_cast<size_t>(slot.slot_variable_node)].attributes;
+        for (const ObjectGraph::Attribute& attribute : attributes) slots.push_back(attribute.checkpoint_key);
+      }
+    }
+  } else if (absl::IsNotFound(graph.status())) {
+    CASK_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, reader.entries());
+    absl::flat_hash_map<absl::string_view, const CheckpointEntry*> by_name;
+    for (const CheckpointEntry& entry : entries) by_name.emplace(entry.name, &entry);
+    for (const CheckpointEntry& entry : entries) {
+      const absl::string_view name = entry.name;
+      const size_t slash = name.rfind('/');
+      if (slash == absl::string_view::npos) continue;
+      const absl::string_view slot = name.substr(slash + 1);
+      if (std::find(std::begin(kOldSlots), std::end(kOldSlots), slot) == std::end(kOldSlots)) continue;
+      const auto variable = by_name.find(name.substr(0, slash));
+      if (variable == by_name.end()) continue;
+      if (variable->second->dtype == entry.dtype && variable->second->shape == entry.shape) slots.push_back(entry.name);
+    }
+  } else {
+    return graph.status();
+  }
+  std::sort(slots.begin(), slots.end());
+  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+  return slots;
 }
 
 }  // namespace tensorcask

@@ -72,6 +72,17 @@ absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message, const D
 // Errors: NotFound if the checkpoint has none; as Read; as DecodeObjectGraph.
 absl::StatusOr<ObjectGraph> ReadObjectGraph(const CheckpointReader& reader);
 
+// The names of the tensors that optimizers keep beside the variables they train (momentum and the like), sorted:
+//
+//   CASK_ASSIGN_OR_RETURN(const std::vector<std::string> slots, OptimizerSlots(reader));
+//   // "w/.OPTIMIZER_SLOT/optimizer/momentum/.ATTRIBUTES/VARIABLE_VALUE", or "w/Adam", "w/Adam_1"
+//
+// The object graph says which, where the checkpoint has one. In checkpoints of TensorFlow 1 a slot is a tensor that has
+// the name of another one with "/Momentum", "/Adam" or the like behind it, and its dtype and shape. Optimizers of Keras
+// since 2.11 keep variables of their own, which are no slots and lie below the name of the optimizer.
+// Errors: as ReadObjectGraph, except NotFound; as CheckpointReader::entries.
+absl::StatusOr<std::vector<std::string>> OptimizerSlots(const CheckpointReader& reader);
+
 }  // namespace tensorcask
 
 #endif  // TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_

@@ -221,7 +221,6 @@ absl::Status ResizableTensor::Extend(int64_t num, double growth_percent) {
     return absl::OkStatus();
   }
   if (external_) return ExternalMemoryTooSmall(dtype_, shape);
-  CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
 
   const double growth = std::ceil(static_cast<double>(dim(0)) * growth_percent / 100);
   const std::optional<int64_t> grown =
@@ -231,25 +230,41 @@ absl::Status ResizableTensor::Extend(int64_t num, double growth_percent) {
         absl::StrCat("Extend ", shape_.ToString(), ": growth by ", growth_percent, " percent is too much"));
   }
   CASK_ASSIGN_OR_RETURN(const TensorShape room, WithRows("Extend", std::max(*rows, *grown)));
+  CASK_RETURN_IF_ERROR(MoveElements(room, std::move(shape)));
+  reserved_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status ResizableTensor::MoveElements(const TensorShape& room, TensorShape shape) {
+  CASK_RETURN_IF_ERROR(buffer_->CheckReadable());
+  const bool alone = IsMemoryUnshared();
   CASK_ASSIGN_OR_RETURN(const Tensor fresh, Tensor::Create(dtype_, room, allocator()));
   if (fresh.buffer()) CASK_RETURN_IF_ERROR(fresh.buffer()->EnsureMutable());
-  if (IsObject(dtype_)) {
+  const int64_t count = std::min(num_elements(), fresh.num_elements());
+  if (IsObject(dtype_) && count > 0) {
     VisitObjectDType(dtype_, [&](auto tag) {
       using T = typename decltype(tag)::type;
       auto* const to = static_cast<T*>(fresh.buffer()->mutable_data());
       if (alone) {
         auto* const from = static_cast<T*>(buffer_->mutable_data());
-        std::move(from, from + num_elements(), to);
+        std::move(from, from + count, to);
       } else {
-        std::copy_n(static_cast<const T*>(buffer_->data()), num_elements(), to);
+        std::copy_n(static_cast<const T*>(buffer_->data()), count, to);
       }
     });
-  } else if (num_elements() > 0) {
-    std::memcpy(fresh.buffer()->mutable_data(), buffer_->data(),
-                static_cast<size_t>(num_elements()) * ElementSize(dtype_));
+  } else if (count > 0) {
+    std::memcpy(fresh.buffer()->mutable_data(), buffer_->data(), static_cast<size_t>(count) * ElementSize(dtype_));
   }
   SetElements(fresh, std::move(shape));
-  reserved_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status ResizableTensor::ResizeAndKeep(absl::Span<const int64_t> dims) {
+  CASK_ASSIGN_OR_RETURN(TensorShape shape, TensorShape::Create(dims));
+  if (!buffer_ || num_elements() == shape.num_elements()) return Resize(dims);
+  CASK_ASSIGN_OR_RETURN(const bool keeps, KeepsMemory(shape));
+  if (!keeps) return MoveElements(shape, shape);
+  SetShape(std::move(shape));
   return absl::OkStatus();
 }
 

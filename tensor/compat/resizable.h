@@ -124,6 +124,12 @@ class ResizableTensor {
   // Errors: InvalidArgument if `dims` are not a TensorShape, or (once the dtype is known) their size in bytes exceeds
   // int64_t; FailedPrecondition if external memory is too small.
   absl::Status Resize(absl::Span<const int64_t> dims);
+  // Sets the dims, as Resize does, and keeps the elements in row-major order: the first num_elements() of both shapes,
+  // as PyTorch's resize_ does. Elements behind those that were there are undefined (objects: empty, unless the memory
+  // had room for them). If there is not enough memory, or it is shared, the elements move to new memory; the options
+  // decide about memory that is too large. Errors: as Resize; ResourceExhausted; FailedPrecondition for memory without
+  // data.
+  absl::Status ResizeAndKeep(absl::Span<const int64_t> dims);
   // Resize to the dims of `other`. Errors: also InvalidArgument unless `other` is contiguous.
   absl::Status ResizeLike(const TensorView& other);
   absl::Status ResizeLike(const ResizableTensor& other) { return Resize(other.shape().dims()); }
@@ -180,6 +186,9 @@ class ResizableTensor {
   void SetShape(TensorShape shape);
   // Shares the elements of a new tensor, under the dims of `shape`.
   void SetElements(const Tensor& elements, TensorShape shape);
+  // Moves the first elements, as many as both have, to new memory for the elements of `room`, and takes the dims of
+  // `shape`. Requires: memory that is not external.
+  absl::Status MoveElements(const TensorShape& room, TensorShape shape);
   bool IsMemoryUnshared() const;
   absl::Status CheckData(DType wanted) const;
   absl::Status ExternalMemoryTooSmall(DType dtype, const TensorShape& shape) const;

@@ -19,26 +19,31 @@ namespace tensorcask {
 template <typename T>
 Tensor Tensor::Scalar(T value) {
   if constexpr (IsObject(kDTypeOf<T>)) {
-    Tensor tensor = CreateOrDie(kDTypeOf<T>, TensorShape());
-    tensor.mutable_scalar<T>() = std::move(value);
-    return tensor;
+    return Scalar(std::move(value), CpuAllocator::Default());
   } else {
     return Tensor(kDTypeOf<T>, TensorShape(), TensorBuffer::MakeScalar<ElementOf<T>>(value));
   }
 }
 
 template <typename T>
-Tensor Tensor::FromValues(std::initializer_list<T> values) {
-  Tensor tensor = CreateOrDie(kDTypeOf<T>, TensorShape({static_cast<int64_t>(values.size())}));
+Tensor Tensor::Scalar(T value, const RefPtr<Allocator>& allocator) {
+  Tensor tensor = CreateOrDie(kDTypeOf<T>, TensorShape(), allocator);
+  tensor.mutable_scalar<T>() = std::move(value);
+  return tensor;
+}
+
+template <typename T>
+Tensor Tensor::FromValues(std::initializer_list<T> values, const RefPtr<Allocator>& allocator) {
+  Tensor tensor = CreateOrDie(kDTypeOf<T>, TensorShape({static_cast<int64_t>(values.size())}), allocator);
   std::copy(values.begin(), values.end(), tensor.mutable_data<T>());
   return tensor;
 }
 
 template <typename T>
-Tensor Tensor::FromValues(std::initializer_list<std::initializer_list<T>> rows) {
+Tensor Tensor::FromValues(std::initializer_list<std::initializer_list<T>> rows, const RefPtr<Allocator>& allocator) {
   const size_t columns = rows.size() == 0 ? 0 : rows.begin()->size();
-  Tensor tensor =
-      CreateOrDie(kDTypeOf<T>, TensorShape({static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}));
+  Tensor tensor = CreateOrDie(
+      kDTypeOf<T>, TensorShape({static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}), allocator);
   ElementOf<T>* out = tensor.mutable_data<T>();
   for (const auto& row : rows) {
     CheckEqualRows(columns, row.size());
@@ -48,11 +53,14 @@ Tensor Tensor::FromValues(std::initializer_list<std::initializer_list<T>> rows) 
 }
 
 template <typename T>
-Tensor Tensor::FromValues(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes) {
+Tensor Tensor::FromValues(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes,
+                          const RefPtr<Allocator>& allocator) {
   const size_t rows = planes.size() == 0 ? 0 : planes.begin()->size();
   const size_t columns = rows == 0 ? 0 : planes.begin()->begin()->size();
-  Tensor tensor = CreateOrDie(kDTypeOf<T>, TensorShape({static_cast<int64_t>(planes.size()), static_cast<int64_t>(rows),
-                                                        static_cast<int64_t>(columns)}));
+  Tensor tensor = CreateOrDie(
+      kDTypeOf<T>,
+      TensorShape({static_cast<int64_t>(planes.size()), static_cast<int64_t>(rows), static_cast<int64_t>(columns)}),
+      allocator);
   ElementOf<T>* out = tensor.mutable_data<T>();
   for (const auto& plane : planes) {
     CheckEqualRows(rows, plane.size());
@@ -65,17 +73,19 @@ Tensor Tensor::FromValues(std::initializer_list<std::initializer_list<std::initi
 }
 
 template <typename T>
-absl::StatusOr<Tensor> Tensor::FromSpan(const TensorShape& shape, absl::Span<const T> values) {
+absl::StatusOr<Tensor> Tensor::FromSpan(const TensorShape& shape, absl::Span<const T> values,
+                                        const RefPtr<Allocator>& allocator) {
   if (static_cast<int64_t>(values.size()) != shape.num_elements()) return WrongNumValues(values.size(), shape);
-  absl::StatusOr<Tensor> tensor = Create(kDTypeOf<T>, shape);
+  absl::StatusOr<Tensor> tensor = Create(kDTypeOf<T>, shape, allocator);
   if (tensor.ok()) std::copy(values.begin(), values.end(), tensor->template mutable_data<T>());
   return tensor;
 }
 
 template <typename T, typename A>
-absl::StatusOr<Tensor> Tensor::FromSpan(const TensorShape& shape, const std::vector<T, A>& values) {
+absl::StatusOr<Tensor> Tensor::FromSpan(const TensorShape& shape, const std::vector<T, A>& values,
+                                        const RefPtr<Allocator>& allocator) {
   if (static_cast<int64_t>(values.size()) != shape.num_elements()) return WrongNumValues(values.size(), shape);
-  absl::StatusOr<Tensor> tensor = Create(kDTypeOf<T>, shape);
+  absl::StatusOr<Tensor> tensor = Create(kDTypeOf<T>, shape, allocator);
   if (tensor.ok()) std::copy(values.begin(), values.end(), tensor->template mutable_data<T>());
   return tensor;
 }

@@ -91,6 +91,7 @@ class CachingAllocator final : public Allocator {
   // Requires: this allocator returned the block, which was not freed since.
   void Deallocate(void* block, size_t bytes) override;
   BlockInfo Describe(const void* block) const override;
+  std::optional<uint64_t> reserved_bytes() const override;
   // Copies are work of stream 0; those of an allocator that OnStream returned are work of its stream.
   DeviceMemory* device_memory() const override;
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -39,6 +40,7 @@ class PartAllocator final : public Allocator {
   void Deallocate(void* block, size_t bytes) override { cache_->Deallocate(block, bytes); }
   DeviceMemory* device_memory() const override { return memory_.get(); }
   BlockInfo Describe(const void* block) const override { return cache_->Describe(block); }
+  std::optional<uint64_t> reserved_bytes() const override { return cache_->reserved_bytes(); }
 
  private:
   const RefPtr<CachingAllocator> cache_;

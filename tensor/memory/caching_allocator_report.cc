@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,11 @@ Allocator::BlockInfo CachingAllocator::Describe(const void* block) const {
   const auto found = blocks_.find(block);
   if (found == blocks_.end() || !found->second->allocated) return {};
   return {found->second->bytes, found->second->id};
+}
+
+std::optional<uint64_t> CachingAllocator::reserved_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return reserved_bytes_;
 }
 
 MemoryStatistics CachingAllocator::statistics() const {

@@ -28,7 +28,8 @@ struct CachingOptions {
 
   // Number of steps in each power of two, to which sizes are rounded up; 0 and 1: sizes become multiples of 512.
   // Entry i is for sizes from 2^i MiB to below 2^(i+1) MiB; entry 0 also for all smaller ones, the last one also for
-  // all larger ones. With 4 divisions, 1200 bytes become 1280: the steps between 1024 and 2048 are 256.
+  // all larger ones. With 4 divisions, 5000 bytes become 5120: the steps between 4096 and 8192 are 1024. Sizes of at
+  // most 512 times the divisions become multiples of 512, as in PyTorch: 1200 bytes become 1536.
   std::array<size_t, kRoundupIntervals> roundup_power2_divisions = {};
 
   // Each stream and pool has one segment that grows: memory is mapped to its addresses where it is needed, so that no

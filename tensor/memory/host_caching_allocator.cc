@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -288,20 +289,35 @@ void HostCachingAllocator::DeallocateSlowly(void* block, size_t bytes) {
   (bytes <= kMaxSmallBytes ? *small_ : *large_).Deallocate(block, bytes);
 }
 
-void HostCachingAllocator::Trim() {
+uint64_t HostCachingAllocator::Trim() {
   VisitThreads(Drain);
-  small_->Trim();
-  large_->Trim();
+  return small_->Trim() + large_->Trim();
 }
 
-uint64_t HostCachingAllocator::cached_bytes() const {
-  uint64_t bytes = small_->counters().cached_bytes + large_->counters().cached_bytes;
+HostCachingAllocator::Statistics HostCachingAllocator::statistics() const {
+  uint64_t kept_by_threads = 0;
   VisitThreads([&](const ThreadCache& cache) {
-    for (size_t i = 0; i < ThreadCache::kClasses; ++i) bytes += cache.blocks.small[i].size * ClassBytes(i);
+    for (size_t i = 0; i < ThreadCache::kClasses; ++i) kept_by_threads += cache.blocks.small[i].size * ClassBytes(i);
     const LargeBlocks& large = cache.blocks.large;
-    for (size_t i = 0; i < large.size; ++i) bytes += large.blocks[i].bytes;
+    for (size_t i = 0; i < large.size; ++i) kept_by_threads += large.blocks[i].bytes;
   });
-  return bytes;
+  Statistics sum;
+  for (const PoolAllocator* const pool : {small_.get(), large_.get()}) {
+    const PoolAllocator::Counters counters = pool->counters();
+    sum.used_bytes += counters.used_bytes;  // the pools do not know that threads keep some of these
+    sum.cached_bytes += counters.cached_bytes;
+    sum.from_below += counters.misses;
+  }
+  const uint64_t moved = std::min(kept_by_threads, sum.used_bytes);  // a thread may have used some since the visit
+  sum.used_bytes -= moved;
+  sum.cached_bytes += moved;
+  return sum;
+}
+
+std::optional<uint64_t> HostCachingAllocator::reserved_bytes() const {
+  const PoolAllocator::Counters small = small_->counters();
+  const PoolAllocator::Counters large = large_->counters();
+  return small.used_bytes + small.cached_bytes + large.used_bytes + large.cached_bytes;
 }
 
 }  // namespace tensorcask

@@ -2,7 +2,8 @@
 //
 //   RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make();
 //   for (...) { load a checkpoint into tensors of `cache` }   // from the second time on without page faults
-//   cache->Trim();                                            // returns all kept memory
+//   cache->statistics().cached_bytes                          // what it keeps
+//   cache->Trim();                                            // returns all of that
 //
 // Sizes up to kMaxSmallBytes are rounded up to powers of two, larger ones to multiples of 64. Each thread keeps freed
 // blocks for itself: up to kSmallPerThread of each small size, and the kLargePerThread most recently freed larger
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -48,11 +50,20 @@ class HostCachingAllocator final : public Allocator {
   void* Allocate(size_t bytes) override;
   void Deallocate(void* block, size_t bytes) override;
 
-  // Returns all kept blocks, those of all threads included, to the allocator below. If the system refuses
-  // membarrier(2), each thread keeps its blocks until it ends.
-  void Trim();
-  // Kept bytes, those of all threads included unless the system refuses membarrier(2).
-  uint64_t cached_bytes() const;
+  // Returns all kept blocks, those of all threads included, to the allocator below, and says how many bytes they had.
+  // If the system refuses membarrier(2), each thread keeps its blocks until it ends.
+  uint64_t Trim();
+
+  // With rounding. What threads keep counts as cached, unless the system refuses membarrier(2): then it counts as used.
+  struct Statistics {
+    uint64_t used_bytes = 0;    // of blocks in use
+    uint64_t cached_bytes = 0;  // of kept blocks
+    int64_t from_below = 0;     // blocks that came from the allocator below; Allocate served all others with kept ones
+  };
+  // Waits for each thread that is in a call of this allocator.
+  Statistics statistics() const;
+  uint64_t cached_bytes() const { return statistics().cached_bytes; }
+  std::optional<uint64_t> reserved_bytes() const override;
 
  private:
   HostCachingAllocator(RefPtr<Allocator> below, uint64_t max_cached_bytes);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -39,18 +40,20 @@ RefPtr<ObservedAllocator> ObservedAllocator::Make(RefPtr<Allocator> allocator, D
 
 void* ObservedAllocator::Allocate(size_t bytes) { return TryAllocate(bytes).value_or(nullptr); }
 
+void ObservedAllocator::Report(const void* block, int64_t bytes) {
+  const int64_t total = total_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  const std::optional<uint64_t> reserved = allocator_->reserved_bytes();
+  ReportMemoryEvent({block, bytes, total, reserved ? static_cast<int64_t>(*reserved) : total, device_});
+}
+
 absl::StatusOr<void*> ObservedAllocator::TryAllocate(size_t bytes) {
   CASK_ASSIGN_OR_RETURN(void* const block, allocator_->TryAllocate(bytes));
-  const auto signed_bytes = static_cast<int64_t>(bytes);
-  const int64_t total = total_.fetch_add(signed_bytes, std::memory_order_relaxed) + signed_bytes;
-  ReportMemoryEvent({block, signed_bytes, total, device_});
+  Report(block, static_cast<int64_t>(bytes));
   return block;
 }
 
 void ObservedAllocator::Deallocate(void* block, size_t bytes) {
-  const auto signed_bytes = static_cast<int64_t>(bytes);
-  const int64_t total = total_.fetch_sub(signed_bytes, std::memory_order_relaxed) - signed_bytes;
-  ReportMemoryEvent({block, -signed_bytes, total, device_});
+  Report(block, -static_cast<int64_t>(bytes));
   allocator_->Deallocate(block, bytes);
 }
 

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -31,6 +32,9 @@ struct MemoryEvent {
   const void* block = nullptr;
   int64_t bytes = 0;            // as requested; negative for a free
   int64_t total_allocated = 0;  // bytes of this allocator in use after the event
+  // What the allocator holds, with what it keeps of freed memory, before a free and after an allocation
+  // (Allocator::reserved_bytes). Of one that keeps nothing: total_allocated.
+  int64_t total_reserved = 0;
   Device device;
 };
 
@@ -75,8 +79,10 @@ class ObservedAllocator final : public Allocator {
   DeviceMemory* device_memory() const override { return allocator_->device_memory(); }
   BlockInfo Describe(const void* block) const override { return allocator_->Describe(block); }
   int DescriptorOf(const void* block) const override { return allocator_->DescriptorOf(block); }
+  std::optional<uint64_t> reserved_bytes() const override { return allocator_->reserved_bytes(); }
 
  private:
+  void Report(const void* block, int64_t bytes);  // `bytes` more are in use
   ObservedAllocator(RefPtr<Allocator> allocator, Device device) : allocator_(std::move(allocator)), device_(device) {}
 
   const RefPtr<Allocator> allocator_;

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -54,6 +55,10 @@ class PinnedAllocator final : public Allocator {
   absl::StatusOr<void*> TryAllocate(size_t bytes) override;
   void Deallocate(void* block, size_t bytes) override;
   BlockInfo Describe(const void* block) const override;
+  std::optional<uint64_t> reserved_bytes() const override {
+    const Counters now = counters();
+    return now.used_bytes + now.waiting_bytes + now.cached_bytes;
+  }
 
   // Work on `stream` when the block is freed may use it.
   // Errors: InvalidArgument if `block` is not the start of a block in use.

@@ -5,10 +5,10 @@
 //   out(i, j) = in(j, i);  in[i][j];  in[i].dim(0)
 //
 // Accessor borrows dims and strides from the view: three pointers, valid while that TensorView object stays unchanged.
-// PackedAccessor holds them by value, so it may outlive the view object, but not the buffer; Index int32_t makes it
-// smaller, and is refused if a step does not fit. Neither keeps the buffer alive. T is const for reading; if it is not,
-// the view must not be const either, and its memory is made writable. Indices are checked unless NDEBUG is defined
-// (Bazel: in all modes but `-c opt`); a failed check prints the index and the size of the axis.
+// PackedAccessor holds them by value, so it may outlive the view object, but not the buffer, and a Tensor will do, too;
+// Index int32_t makes it smaller, and is refused if a step does not fit. Neither keeps the buffer alive. T is const for
+// reading; if it is not, the view must not be const either, and its memory is made writable. Indices are checked unless
+// NDEBUG is defined (Bazel: in all modes but `-c opt`); a failed check prints the index and the size of the axis.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_ACCESSOR_H_
 #define TENSORCASK_TENSOR_STRIDED_ACCESSOR_H_
@@ -27,6 +27,7 @@
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 namespace internal {
@@ -68,6 +69,7 @@ class Accessor {
     return Accessor(data, view.dims().data(), view.strides().data());
   }
   static absl::StatusOr<Accessor> Create(const TensorView&&) = delete;  // would borrow from a temporary
+  static absl::StatusOr<Accessor> Create(const Tensor&) = delete;       // has no strides to borrow: PackedAccessor
 
   // For geometry stored elsewhere: N sizes and N strides, in elements.
   Accessor(T* data, const int64_t* dims, const int64_t* strides) : data_(data), dims_(dims), strides_(strides) {}
@@ -124,6 +126,10 @@ class PackedAccessor {
     if (fits) return packed;
     return absl::InvalidArgumentError(
         absl::StrCat("an accessor with ", sizeof(Index) * 8, "-bit indices to the view ", view.ToString()));
+  }
+  static absl::StatusOr<PackedAccessor> Create(Tensor& tensor) {
+    TensorView view = tensor;
+    return Create(view);
   }
 
   Index dim(int axis) const { return dims_[axis]; }

@@ -29,6 +29,7 @@
 #include "tensorcask/tensor/strided/copy.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
@@ -36,6 +37,10 @@ namespace tensorcask {
 // copy.h, except that dtypes may differ; Unimplemented for objects (strings, resources, variants), unless both sides
 // have the same dtype.
 absl::Status Convert(const TensorView& from, TensorView* to, const CopyOptions& options = {});
+inline absl::Status Convert(const TensorView& from, Tensor* to, const CopyOptions& options = {}) {
+  TensorView view = *to;
+  return Convert(from, &view, options);
+}
 
 // The same, to a new buffer in the order of Layout::Dense(format).
 absl::StatusOr<TensorView> ConvertTo(const TensorView& from, DType dtype, MemoryFormat format = MemoryFormat::kPreserve,

@@ -4,10 +4,10 @@
 //   status = Copy(*row.Expand({1000, 64}), &matrix, {/*num_threads=*/4});
 //   status = Fill(0.5, &view);                                          // of any dtype that holds 0.5
 //
-// Both sides have the same dtype and dims: to broadcast, call TensorView::Expand first; to convert, see convert.h. The
-// copy merges axes, then copies runs, or blocks if the two sides have different innermost axes. Outputs larger than the
-// cache are written with non-temporal stores. The kernels depend on the processor; internal/copy_plan.cc chooses
-// among them, and all give equal bytes.
+// A destination is a view or a tensor. Both sides have the same dtype and dims: to broadcast, call TensorView::Expand
+// first; to convert, see convert.h. The copy merges axes, then copies runs, or blocks if the two sides have different
+// innermost axes. Outputs larger than the cache are written with non-temporal stores. The kernels depend on the
+// processor; internal/copy_plan.cc chooses among them, and all give equal bytes.
 //
 // Overlap: if source and destination share memory, the result is as if the source had been copied aside first, as with
 // memmove. The copy allocates memory for that only if elements of the source may overlap elements of the destination,
@@ -27,6 +27,7 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/nested_values.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 
@@ -36,6 +37,10 @@ struct CopyOptions {
 
 // Assigns to each element of *to the element of `from` with the same index. Objects are assigned as C++ objects.
 absl::Status Copy(const TensorView& from, TensorView* to, const CopyOptions& options = {});
+inline absl::Status Copy(const TensorView& from, Tensor* to, const CopyOptions& options = {}) {
+  TensorView view = *to;
+  return Copy(from, &view, options);
+}
 
 namespace internal {
 
@@ -76,6 +81,11 @@ absl::Status Fill(const T& value, TensorView* to, const CopyOptions& options = {
   } else {
     return internal::FillOfAnotherDType(kDTypeOf<T>, *to);
   }
+}
+template <typename T>
+absl::Status Fill(const T& value, Tensor* to, const CopyOptions& options = {}) {
+  TensorView view = *to;
+  return Fill(value, &view, options);
 }
 
 }  // namespace tensorcask

@@ -232,6 +232,10 @@ class Layout {
   }
   // The same with the strides that FillStrides gives. Errors: as Create and FillStrides.
   absl::StatusOr<Layout> SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) const;
+  // Another size, or another stride, for one axis; negative axes count from the back.
+  // Errors: as Create; InvalidArgument for an axis outside.
+  absl::StatusOr<Layout> SetDim(int axis, int64_t dim) const;
+  absl::StatusOr<Layout> SetStride(int axis, int64_t stride) const;
   // `rank` axes: the last ones are dropped, or new ones of size 0 and stride 0 are appended.
   // Errors: InvalidArgument for a rank outside 0 to TensorShape::kMaxRank, and if dropping an axis of size 0 would
   // break what always holds.

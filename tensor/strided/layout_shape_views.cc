@@ -357,6 +357,22 @@ absl::StatusOr<Layout> Layout::SetDimsAndStrides(absl::Span<const int64_t> dims,
   return Create(dims, filled, offset_);
 }
 
+absl::StatusOr<Layout> Layout::SetDim(int axis, int64_t dim) const {
+  const int at = WrapAxis(axis, rank_);
+  if (at < 0) return BadAxis("SetDim", axis);
+  DimVector sizes(dims().begin(), dims().end());
+  sizes[static_cast<size_t>(at)] = dim;
+  return Create(sizes, strides(), offset_);
+}
+
+absl::StatusOr<Layout> Layout::SetStride(int axis, int64_t stride) const {
+  const int at = WrapAxis(axis, rank_);
+  if (at < 0) return BadAxis("SetStride", axis);
+  DimVector steps(strides().begin(), strides().end());
+  steps[static_cast<size_t>(at)] = stride;
+  return Create(dims(), steps, offset_);
+}
+
 absl::StatusOr<Layout> Layout::ResizeDim(int rank) const {
   if (rank < 0 || rank > TensorShape::kMaxRank) {
     return Refused("ResizeDim", absl::StrCat("to rank ", rank, "; 0 to ", TensorShape::kMaxRank, " are possible"));

@@ -213,12 +213,12 @@ absl::StatusOr<TensorView> TensorView::LazyClone() const {
 
 absl::StatusOr<TensorView> TensorView::Contiguous(MemoryFormat format) const {
   if (layout_.IsContiguous(format)) return Alias();
-  return Clone(format);
+  return Clone(format, copy_allocator());
 }
 
 absl::StatusOr<MaybeOwned<TensorView>> TensorView::ExpectContiguous() const& {
   if (layout_.IsContiguous()) return MaybeOwned<TensorView>::Borrow(*this);
-  CASK_ASSIGN_OR_RETURN(TensorView copy, Clone(MemoryFormat::kContiguous));
+  CASK_ASSIGN_OR_RETURN(TensorView copy, Clone(MemoryFormat::kContiguous, copy_allocator()));
   return MaybeOwned<TensorView>::Own(std::move(copy));
 }
 
@@ -226,7 +226,7 @@ absl::StatusOr<TensorView> TensorView::ReshapeOrCopy(absl::Span<const int64_t> d
   CASK_ASSIGN_OR_RETURN(const TensorShape shape, layout_.InferShape(dims));
   absl::StatusOr<TensorView> view = Reshape(shape.dims());
   if (view.ok()) return view;
-  CASK_ASSIGN_OR_RETURN(const TensorView copy, Clone(MemoryFormat::kContiguous));
+  CASK_ASSIGN_OR_RETURN(const TensorView copy, Clone(MemoryFormat::kContiguous, copy_allocator()));
   return copy.Reshape(shape.dims());
 }
 
@@ -237,7 +237,7 @@ absl::StatusOr<TensorView> TensorView::FlattenOrCopy(int64_t first, int64_t last
 }
 
 absl::StatusOr<Tensor> TensorView::ToTensor() const {
-  if (!IsContiguous()) return CloneRowMajor(CpuAllocator::Default());
+  if (!IsContiguous()) return CloneRowMajor(copy_allocator());
   if (num_elements() == 0) return Tensor::Create(dtype_, shape());
   const size_t object_bytes = ObjectBytes(dtype_);
   const size_t offset_bytes = static_cast<size_t>(offset()) * object_bytes;
@@ -262,6 +262,10 @@ absl::Status TensorView::Assign(absl::StatusOr<Layout> layout) {
 absl::Status TensorView::SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) {
   return Assign(layout_.SetDimsAndStrides(dims, strides));
 }
+
+absl::Status TensorView::SetDim(int axis, int64_t dim) { return Assign(layout_.SetDim(axis, dim)); }
+
+absl::Status TensorView::SetStride(int axis, int64_t stride) { return Assign(layout_.SetStride(axis, stride)); }
 
 absl::Status TensorView::SetOffset(int64_t offset) { return Assign(Layout::Create(dims(), strides(), offset)); }
 

@@ -222,8 +222,9 @@ class TensorView {
   // ---- Operations that may copy -------------------------------------------------------------------------------------
   //
   // A view may repeat elements (stride 0), so that a copy is far larger than its buffer: if the geometry came from
-  // outside, bound num_elements() first. Errors of all: ResourceExhausted if the memory cannot be allocated;
-  // FailedPrecondition for a buffer without data, and if a copy is needed for memory of a device.
+  // outside, bound num_elements() first. The memory of a copy comes from where that of the elements does
+  // (TensorBuffer::copy_allocator), except for Clone. Errors of all: ResourceExhausted if the memory cannot be
+  // allocated; FailedPrecondition for a buffer without data, and if a copy is needed for memory of a device.
 
   // Reshape and Flatten that copy (row-major) if no strides give the result.
   absl::StatusOr<TensorView> ReshapeOrCopy(absl::Span<const int64_t> dims) const;
@@ -245,7 +246,7 @@ class TensorView {
 
   // ---- Changing this view's geometry --------------------------------------------------------------------------------
 
-  // From now on this view, and copies of it, refuse the three changes below; the elements stay writable. Views and
+  // From now on this view, and copies of it, refuse the changes below; the elements stay writable. Views and
   // aliases made from it are not frozen.
   void Freeze() { frozen_ = true; }
   bool is_frozen() const { return frozen_; }
@@ -255,10 +256,15 @@ class TensorView {
   // Errors, and nothing has changed: FailedPrecondition if frozen; as Layout's function of the same name;
   // InvalidArgument if elements would leave the buffer.
   absl::Status SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides);
+  absl::Status SetDim(int axis, int64_t dim);
+  absl::Status SetStride(int axis, int64_t stride);
   absl::Status SetOffset(int64_t offset);
   absl::Status ResizeDim(int rank);
 
  private:
+  const RefPtr<Allocator>& copy_allocator() const {
+    return buffer_ ? buffer_->copy_allocator() : CpuAllocator::Default();
+  }
   // A view of the same buffer after `edit` of its layout; see Layout::Edited.
   template <typename Edit>
   absl::StatusOr<TensorView> Edited(Edit&& edit) const {

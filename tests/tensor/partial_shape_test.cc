@@ -1,6 +1,7 @@
 #include "tensorcask/tensor/partial_shape.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -256,6 +257,41 @@ TEST(PartialShape, MergeIsWhatBothAllow) {
       EXPECT_TRUE(a.MostSpecificCompatible(b).IsCompatibleWith(full));
     }
   }
+}
+
+TEST(PartialShape, Changes) {
+  Partial shape({2, -1});
+  ASSERT_OK(shape.AddDim(3));
+  ASSERT_OK(shape.InsertDim(0, -1));
+  EXPECT_EQ(shape.ToString(), "[?,2,?,3]");
+  ASSERT_OK(shape.SetDim(2, 5));
+  ASSERT_OK(shape.RemoveDim(0));
+  EXPECT_EQ(shape.ToString(), "[2,5,3]");
+  ASSERT_OK(shape.AppendShape(Partial({-1, 7})));
+  EXPECT_EQ(shape.ToString(), "[2,5,3,?,7]");
+  Partial anything;
+  ASSERT_OK(anything.AddDim(3));
+  ASSERT_OK(anything.AppendShape(shape));
+  EXPECT_EQ(anything.ToString(), "<unknown>");
+  ASSERT_OK(shape.AppendShape(anything));
+  EXPECT_EQ(shape.ToString(), "<unknown>");
+}
+
+TEST(PartialShape, ThatCannotChangeStays) {
+  Partial shape({2, -1});
+  const auto refused = [](const char* says) { return StatusIs(Code::kInvalidArgument, HasSubstr(says)); };
+  EXPECT_THAT(shape.AddDim(-2), refused("dim 0 is -2"));
+  EXPECT_THAT(shape.AddDim(INT64_MAX), refused("exceeds 2^63-1"));
+  EXPECT_THAT(shape.InsertDim(3, 1), refused("InsertDim: axis 3 is outside shape [2,?]"));
+  EXPECT_THAT(shape.SetDim(-1, 1), refused("SetDim: axis -1"));
+  EXPECT_THAT(shape.SetDim(INT_MAX, 1), refused("SetDim: axis"));
+  EXPECT_THAT(shape.SetDim(1, -2), refused("dim 1 is -2"));
+  EXPECT_THAT(shape.RemoveDim(2), refused("RemoveDim: axis 2"));
+  EXPECT_THAT(shape.AppendShape(Partial({INT64_MAX})), refused("exceeds 2^63-1"));
+  EXPECT_EQ(shape.ToString(), "[2,?]");
+  EXPECT_THAT(Partial().InsertDim(0, 1), refused("outside shape <unknown>"));
+  EXPECT_THAT(Partial().SetDim(0, 1), refused("outside shape <unknown>"));
+  EXPECT_THAT(Partial().RemoveDim(0), refused("outside shape <unknown>"));
 }
 
 }  // namespace

@@ -356,6 +356,51 @@ TEST(Tensor, HandlesAreSharedByThreads) {
   EXPECT_TRUE(strings.RefCountIsOne());
 }
 
+TEST(Tensor, TakesDimsInBraces) {
+  ASSERT_OK_AND_ASSIGN(const Tensor tensor, Tensor::Create(DType::kInt8, {2, 3}));
+  EXPECT_EQ(tensor.shape(), TensorShape({2, 3}));
+  ASSERT_OK_AND_ASSIGN(const Tensor zeros, Tensor::Zeros(DType::kInt8, {}));
+  EXPECT_EQ(zeros.scalar<int8_t>(), 0);
+  ASSERT_OK_AND_ASSIGN(const Tensor flat, tensor.Reshape({6}));
+  EXPECT_TRUE(flat.SharesBufferWith(tensor));
+  const auto refused = StatusIs(Code::kInvalidArgument, HasSubstr("dim 1 is -3"));
+  EXPECT_THAT(Tensor::Create(DType::kInt8, {2, -3}), refused);
+  EXPECT_THAT(Tensor::Zeros(DType::kInt8, {2, -3}), refused);
+  EXPECT_THAT(tensor.Reshape({2, -3}), refused);
+}
+
+TEST(Tensor, ValuesTakeAnAllocator) {
+  const auto allocator = MakeRef<FailingAllocator>();
+  const Tensor tensors[] = {Tensor::FromValues<float>({1, 2}, allocator),
+                            Tensor::FromValues<float>({{1, 2}}, allocator),
+                            Tensor::FromValues<float>({{{1, 2}}}, allocator),
+                            Tensor::Scalar(1.0F, allocator),
+                            Tensor::Scalar<std::string>("text", allocator),
+                            *Tensor::FromSpan(TensorShape({2}), std::vector<float>{1, 2}, allocator),
+                            *Tensor::FromSpan(TensorShape({2}), std::array<float, 2>{1, 2}, allocator),
+                            *Tensor::FromSpan<float>(TensorShape({2}), {1, 2}, allocator)};
+  EXPECT_EQ(allocator->live_blocks(), 8);
+  for (const Tensor& tensor : tensors) EXPECT_EQ(tensor.buffer()->allocator_name(), "failing");
+  EXPECT_EQ(tensors[4].scalar<std::string>(), "text");
+  EXPECT_EQ(tensors[7].vec<float>()[1], 2);
+}
+
+template <typename T, typename = void>
+constexpr bool kHasIndex = false;
+template <typename T>
+constexpr bool kHasIndex<T, std::void_t<decltype(std::declval<T>()[0])>> = true;
+template <typename T, typename = void>
+constexpr bool kHasEquality = false;
+template <typename T>
+constexpr bool kHasEquality<T, std::void_t<decltype(std::declval<T>() == std::declval<T>())>> = true;
+
+// The declarations say what to write instead.
+TEST(Tensor, WhatOtherLibrariesHaveDoesNotCompile) {
+  static_assert(!std::is_constructible_v<Tensor, DType, TensorShape>);
+  static_assert(!kHasIndex<Tensor> && !kHasEquality<Tensor>);
+  static_assert(kHasIndex<TensorShape> && kHasEquality<TensorShape>);
+}
+
 TEST(Tensor, Prints) {
   const Tensor tensor = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});
   EXPECT_EQ(tensor.ToString(), "float32 [2,3]: [[1 2 3] [4 5 6]]");

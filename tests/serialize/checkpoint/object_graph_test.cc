@@ -194,6 +194,49 @@ TEST(ObjectGraph, OfACheckpointWithoutOne) {
   EXPECT_THAT(ReadObjectGraph(worse), StatusIs(Code::kDataLoss, HasSubstr("/worse: object graph: ")));
 }
 
+TEST(OptimizerSlots, AreThoseOfTheGraph) {
+  MemoryFileSystem files;
+  CheckpointWriterOptions write;
+  write.file_system = &files;
+  const std::string graph = Node(Child(1, "w") + Child(2, "opt")) + Node(Attribute("w/VALUE")) +
+                            Node(Slot(1, "m", 3) + Slot(1, "v", 4) + Slot(1, "m", 3)) + Node(Attribute("slot/m")) +
+                            Node(Attribute("slot/a") + Attribute("slot/b"));
+  ASSERT_OK(testing::Save("/graph",
+                          {{"_CHECKPOINTABLE_OBJECT_GRAPH", Tensor::Scalar<std::string>(graph)},
+                           {"w/Adam", Tensor::Scalar<float>(1)},
+                           {"w", Tensor::Scalar<float>(1)}},
+                          write));
+  CheckpointReaderOptions read;
+  read.read.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("/graph", read));
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> slots, OptimizerSlots(reader));
+  EXPECT_THAT(slots, ElementsAre("slot/a", "slot/b", "slot/m"));
+}
+
+TEST(OptimizerSlots, WithoutAGraphHaveTheNamesOfTensorFlow1) {
+  MemoryFileSystem files;
+  CheckpointWriterOptions write;
+  write.file_system = &files;
+  const Tensor row = Tensor::FromValues<float>({1, 2});
+  ASSERT_OK(testing::Save("/old",
+                          {{"Adam", row},
+                           {"a/w", row},
+                           {"a/w/Adam", row},
+                           {"a/w/Adam_1", row},
+                           {"a/w/Momentum", Tensor::Scalar<float>(1)},
+                           {"a/w/Other", row},
+                           {"b/Adam", row}},
+                          write));
+  ASSERT_OK(testing::Save("/bad", {{"_CHECKPOINTABLE_OBJECT_GRAPH", Tensor::Scalar<float>(1)}}, write));
+  CheckpointReaderOptions read;
+  read.read.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("/old", read));
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> slots, OptimizerSlots(reader));
+  EXPECT_THAT(slots, ElementsAre("a/w/Adam", "a/w/Adam_1"));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader bad, CheckpointReader::Open("/bad", read));
+  EXPECT_THAT(OptimizerSlots(bad), StatusIs(Code::kDataLoss, HasSubstr("not one string")));
+}
+
 // Each attribute leads to a tensor of the checkpoint, and each tensor but the graph itself is led to.
 TEST(ObjectGraph, OfTensorFlowsCheckpoints) {
   const std::string folder = TestDataFolder("tensorflow");

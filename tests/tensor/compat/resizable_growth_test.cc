@@ -187,5 +187,48 @@ TEST(Caffe2, ReserveSpaceWithoutMemoryHasRoomForTheDims) {
   EXPECT_EQ(tensor.capacity_bytes(), 16u);
 }
 
+// PyTorch's resize_ of a storage.
+TEST(ResizableTensor, ResizesAndKeepsTheFirstElements) {
+  ResizableTensor tensor = Counting<int32_t>({2, 3});
+  ASSERT_OK(tensor.ResizeAndKeep({3, 5}));
+  EXPECT_EQ(tensor.shape(), TensorShape({3, 5}));
+  EXPECT_THAT(absl::MakeConstSpan(*tensor.Data<int32_t>(), 6), ElementsAre(0, 1, 2, 3, 4, 5));
+  const void* const pointer = Pointer(tensor);
+  ASSERT_OK(tensor.ResizeAndKeep({4}));
+  EXPECT_THAT(Values<int32_t>(tensor), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(Pointer(tensor), pointer) << "the memory is large enough";
+  ASSERT_OK_AND_ASSIGN(const Tensor alias, tensor.ToTensor());
+  ASSERT_OK(tensor.ResizeAndKeep({2}));
+  EXPECT_THAT(Values<int32_t>(tensor), ElementsAre(0, 1));
+  EXPECT_NE(Pointer(tensor), pointer) << "the memory is shared";
+  EXPECT_EQ(alias.num_elements(), 4);
+  EXPECT_THAT(tensor.ResizeAndKeep({-1}), StatusIs(Code::kInvalidArgument, HasSubstr("dim 0 is -1")));
+  EXPECT_THAT(tensor.ResizeAndKeep({INT64_MAX}), StatusIs(Code::kInvalidArgument, HasSubstr("exceeds 2^63-1")));
+  EXPECT_THAT(Values<int32_t>(tensor), ElementsAre(0, 1));
+}
+
+TEST(ResizableTensor, ResizesAndKeepsObjects) {
+  ResizableTensor tensor = Counting<std::string>({2});
+  const std::vector<std::string> before = Values<std::string>(tensor);
+  ASSERT_OK(tensor.ResizeAndKeep({2, 2}));
+  EXPECT_THAT(Values<std::string>(tensor), ElementsAre(before[0], before[1], "", ""));
+  ASSERT_OK_AND_ASSIGN(const Tensor alias, tensor.ToTensor());
+  ASSERT_OK(tensor.ResizeAndKeep({1}));
+  EXPECT_THAT(Values<std::string>(tensor), ElementsAre(before[0]));
+  EXPECT_EQ(alias.flat<std::string>()[0], before[0]) << "it is copied, for the alias has it, too";
+}
+
+TEST(ResizableTensor, ResizeAndKeepWithoutMemoryIsResize) {
+  ResizableTensor tensor;
+  ASSERT_OK(tensor.ResizeAndKeep({4}));
+  EXPECT_EQ(tensor.shape(), TensorShape({4}));
+  EXPECT_FALSE(tensor.storage_initialized());
+  int32_t memory[4] = {1, 2, 3, 4};
+  ASSERT_OK(tensor.ShareExternal(DType::kInt32, memory));
+  EXPECT_THAT(tensor.ResizeAndKeep({5}), StatusIs(Code::kFailedPrecondition, HasSubstr("external")));
+  ASSERT_OK(tensor.ResizeAndKeep({3}));
+  EXPECT_THAT(Values<int32_t>(tensor), ElementsAre(1, 2, 3));
+}
+
 }  // namespace
 }  // namespace tensorcask

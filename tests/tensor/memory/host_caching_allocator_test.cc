@@ -39,13 +39,18 @@ TEST(HostCachingAllocator, ReusesPowersOfTwoAndExactSizes) {
   cache->Deallocate(small, 1000);
   cache->Deallocate(large, 100000);
   EXPECT_EQ(cache->cached_bytes(), 1024u + 100032u);
+  EXPECT_EQ(cache->reserved_bytes(), 1024u + 100032u);
+  EXPECT_EQ(cache->statistics().used_bytes, 0u);
   EXPECT_EQ(cache->Allocate(600), small);
   EXPECT_EQ(cache->Allocate(100001), large);
+  EXPECT_EQ(cache->statistics().used_bytes, 1024u + 100032u);
+  EXPECT_EQ(cache->statistics().from_below, 2);
   cache->Deallocate(small, 600);
   cache->Deallocate(large, 100001);
   EXPECT_EQ(below->calls(), 2);
-  cache->Trim();
+  EXPECT_EQ(cache->Trim(), 1024u + 100032u);
   EXPECT_EQ(cache->cached_bytes(), 0u);
+  EXPECT_EQ(cache->reserved_bytes(), 0u);
   EXPECT_EQ(below->live_blocks(), 0);
 }
 

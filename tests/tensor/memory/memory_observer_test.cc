@@ -10,6 +10,7 @@
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/device.h"
+#include "tensorcask/tensor/memory/host_caching_allocator.h"
 #include "tensorcask/tests/support/failing_allocator.h"
 
 namespace tensorcask {
@@ -24,12 +25,14 @@ class Recorder final : public MemoryObserver {
     blocks.push_back(event.block);
     bytes.push_back(event.bytes);
     totals.push_back(event.total_allocated);
+    reserved.push_back(event.total_reserved);
     device = event.device;
   }
 
   std::vector<const void*> blocks;
   std::vector<int64_t> bytes;
   std::vector<int64_t> totals;
+  std::vector<int64_t> reserved;
   Device device;
 
  private:
@@ -51,9 +54,21 @@ TEST(MemoryObserver, GetsEachAllocationAndFreeWithTheTotal) {
   }
   EXPECT_THAT(recorder.bytes, ElementsAre(42, 1038, -42, -1038));
   EXPECT_THAT(recorder.totals, ElementsAre(42, 1080, 1038, 0));
+  EXPECT_EQ(recorder.reserved, recorder.totals) << "this allocator keeps nothing";
   EXPECT_EQ(recorder.device, device);
   allocator->Deallocate(allocator->Allocate(1), 1);  // after the scope
   EXPECT_EQ(recorder.bytes.size(), 4u);
+}
+
+TEST(MemoryObserver, TellsWhatTheAllocatorHolds) {
+  const RefPtr<ObservedAllocator> allocator = ObservedAllocator::Make(HostCachingAllocator::Make());
+  Recorder recorder;
+  const ScopedThreadObserver scope(&recorder);
+  allocator->Deallocate(allocator->Allocate(1000), 1000);
+  allocator->Deallocate(allocator->Allocate(1000), 1000);
+  EXPECT_THAT(recorder.totals, ElementsAre(1000, 0, 1000, 0));
+  EXPECT_THAT(recorder.reserved, ElementsAre(1024, 1024, 1024, 1024));
+  EXPECT_EQ(allocator->reserved_bytes(), 1024u);
 }
 
 TEST(MemoryObserver, ScopesNestAndAFailedAllocationIsNoEvent) {

@@ -44,6 +44,16 @@ TEST(Accessor, ReadsAndWritesByIndex) {
   static_assert(sizeof(PackedAccessor<float, 3>) == 56 && sizeof(PackedAccessor<float, 3, int32_t>) == 32);
 }
 
+TEST(PackedAccessor, IsOfATensorToo) {
+  Tensor tensor = Tensor::FromValues<int32_t>({{1, 2, 3}, {4, 5, 6}});
+  ASSERT_OK_AND_ASSIGN(const auto out, (PackedAccessor<int32_t, 2>::Create(tensor)));
+  out(1, 2) = 60;
+  const Tensor& constant = tensor;
+  ASSERT_OK_AND_ASSIGN(const auto in, (PackedAccessor<const int32_t, 2>::Create(constant)));
+  EXPECT_EQ(in(1, 2), 60);
+  EXPECT_EQ(in.stride(0), 3);
+}
+
 TEST(Accessor, WithoutElementsRowsCanStillBeTaken) {
   const TensorView view = *Tensor::Create(DType::kFloat32, TensorShape({3, 0}));
   ASSERT_OK_AND_ASSIGN(const auto in, (Accessor<const float, 2>::Create(view)));

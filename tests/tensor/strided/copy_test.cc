@@ -471,6 +471,22 @@ TEST(Fill, OfFewDenseElementsWritesThemAndNothingElse) {
   }
 }
 
+TEST(Copy, IntoATensor) {
+  const Tensor rows = Tensor::FromValues<int32_t>({{1, 2}, {3, 4}});
+  ASSERT_OK_AND_ASSIGN(Tensor to, Tensor::Create(DType::kInt32, {2, 2}));
+  ASSERT_OK(Copy(*TensorView(rows).Transpose(0, 1), &to));
+  EXPECT_THAT(Elements<int32_t>(to), ElementsAre(1, 3, 2, 4));
+  ASSERT_OK(Fill(7, &to));
+  EXPECT_THAT(Elements<int32_t>(to), ::testing::Each(7));
+  ASSERT_OK_AND_ASSIGN(Tensor later, rows.LazyClone());
+  ASSERT_OK(Convert(Tensor::FromValues<double>({{1.5, 2}, {3, 4}}), &later));
+  EXPECT_THAT(Elements<int32_t>(later), ElementsAre(1, 2, 3, 4));
+  ASSERT_OK(Fill(0, &later));
+  EXPECT_THAT(Elements<int32_t>(rows), ElementsAre(1, 2, 3, 4)) << "the clone has its own memory";
+  Tensor other = Tensor::FromValues<int32_t>({1});
+  EXPECT_THAT(Copy(rows, &other), StatusIs(Code::kInvalidArgument, HasSubstr("[2,2]")));
+}
+
 TEST(Fill, WithAnElementOfASmallDestination) {
   const Tensor tensor = Counting({20});
   TensorView to = tensor;

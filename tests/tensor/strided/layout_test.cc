@@ -219,6 +219,10 @@ const ErrorCase kBadViews[] = {
     ROW("AsStridedNegative", ({4}), AsStrided({5}, {-1}, 3), kInvalidArgument, "an element is at position -1"),
     ROW("SetLengths", ({4}), SetDimsAndStrides({5}, {}), kInvalidArgument, "1 dims and 0 strides"),
     ROW("SetOverflow", ({4}), SetDimsAndStrides({2, kMost}, {-1, 2}), kInvalidArgument, "axis 0 exceeds 2^63-1"),
+    ROW("SetDimAxis", ({4}), SetDim(1, 2), kInvalidArgument, "SetDim: axis 1 is outside"),
+    ROW("SetDimNegative", ({4}), SetDim(0, -2), kInvalidArgument, "-2"),
+    ROW("SetStrideAxis", ({4}), SetStride(-2, 2), kInvalidArgument, "SetStride: axis -2 is outside"),
+    ROW("SetStrideBefore", ({4}), SetStride(0, -1), kInvalidArgument, "position -3"),
     ROW("ResizeNegative", ({4}), ResizeDim(-1), kInvalidArgument, "to rank -1"),
     ROW("ResizeRank", ({4}), ResizeDim(255), kInvalidArgument, "to rank 255"),
 };
@@ -328,6 +332,8 @@ TEST(Layout, FillsStridesFromTheBack) {
   EXPECT_THAT(fill({2, 0, 4}, {-1, -1, -1}), ElementsAre(4, 4, 1));
   EXPECT_THAT(fill({}, {}), IsEmpty());
   EXPECT_EQ(Text(Of({9}, {1}, 3).SetDimsAndStrides({2, 3}, {-1, -7})), "[2,3] strides [3,1] offset 3");
+  EXPECT_EQ(Text(Dense({2, 3}).SetDim(-1, 2)), "[2,2] strides [3,1] offset 0");
+  EXPECT_EQ(Text(Dense({2, 3}).SetStride(0, 4)), "[2,3] strides [4,1] offset 0");
   EXPECT_EQ(Text(Dense({2, 3}).ResizeDim(3)), "[2,3,0] strides [3,1,0] offset 0");
   EXPECT_EQ(Text(Dense({2, 3}).ResizeDim(0)), "[] strides [] offset 0");
 }

@@ -325,6 +325,18 @@ TEST(TensorView, ExpectContiguousBorrowsOrOwns) {
   EXPECT_EQ(owned->num_elements(), 0);  // NOLINT(bugprone-use-after-move): it owned, and is empty now
 }
 
+TEST(TensorView, CopiesTakeMemoryFromWhereTheElementsHaveTheirs) {
+  const auto allocator = MakeRef<testing::FailingAllocator>();
+  const TensorView turned = *TensorView(Tensor::FromValues<int32_t>({{0, 1, 2}, {3, 4, 5}}, allocator)).Transpose(0, 1);
+  const auto is_there = [&](const auto& copy) { return copy->buffer()->allocator_name() == allocator->name(); };
+  EXPECT_TRUE(is_there(turned.Contiguous()));
+  EXPECT_TRUE(is_there(turned.ToTensor()));
+  EXPECT_TRUE(is_there(turned.ReshapeOrCopy({6})));
+  EXPECT_TRUE(is_there(turned.FlattenOrCopy()));
+  EXPECT_TRUE(is_there(turned.ExpectContiguous().value().operator->()));
+  EXPECT_EQ(turned.Clone()->buffer()->allocator_name(), "cpu") << "Clone takes an allocator";
+}
+
 TEST(TensorView, FrozenGeometryStays) {
   TensorView view = Ramp<int32_t>(TensorShape({2, 3}));
   EXPECT_OK(view.SetDimsAndStrides({3, 2}, {1, 3}));
@@ -332,6 +344,12 @@ TEST(TensorView, FrozenGeometryStays) {
               StatusIs(Code::kInvalidArgument, HasSubstr("element is number 8")));
   EXPECT_THAT(view.SetOffset(1), StatusIs(Code::kInvalidArgument, HasSubstr("element is number 6")));
   EXPECT_EQ(view.ToString(), "int32 [3,2] strides [1,3] offset 0");
+  EXPECT_OK(view.SetDim(0, 2));
+  EXPECT_OK(view.SetStride(1, 4));
+  EXPECT_THAT(Elements<int32_t>(view), ElementsAre(0, 4, 1, 5));
+  EXPECT_THAT(view.SetStride(1, 5), StatusIs(Code::kInvalidArgument, HasSubstr("element is number 6")));
+  EXPECT_OK(view.SetStride(1, 3));
+  EXPECT_OK(view.SetDim(0, 3));
   EXPECT_OK(view.ResizeDim(1));
   EXPECT_OK(view.SetOffset(3));
   EXPECT_THAT(Elements<int32_t>(view), ElementsAre(3, 4, 5));
@@ -339,6 +357,8 @@ TEST(TensorView, FrozenGeometryStays) {
   EXPECT_TRUE(view.is_frozen());
   const auto refused = StatusIs(Code::kFailedPrecondition, HasSubstr("is frozen"));
   EXPECT_THAT(view.SetDimsAndStrides({1}, {1}), refused);
+  EXPECT_THAT(view.SetDim(0, 1), refused);
+  EXPECT_THAT(view.SetStride(0, 1), refused);
   EXPECT_THAT(view.SetOffset(0), refused);
   EXPECT_THAT(view.ResizeDim(0), refused);
   EXPECT_EQ(view.ToString(), "int32 [3] strides [1] offset 3");
