@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/pickles.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/serialize/archive/summarize.h"
@@ -17,6 +19,26 @@
 namespace nb = nanobind;
 
 namespace tensorcask::python {
+
+template <>
+struct FieldsOf<TensorDifference> {
+  static constexpr auto kAll = std::make_tuple(
+      &TensorDifference::kind, &TensorDifference::name, &TensorDifference::status, &TensorDifference::num_different,
+      &TensorDifference::max_absolute, &TensorDifference::max_relative, &TensorDifference::where);
+};
+template <>
+struct FieldsOf<CompareReport> {
+  static constexpr auto kAll = std::make_tuple(&CompareReport::equal, &CompareReport::within_tolerance,
+                                               &CompareReport::other_dtypes, &CompareReport::differences);
+};
+template <>
+struct FieldsOf<TensorStatistics> {
+  using T = TensorStatistics;
+  static constexpr auto kAll = std::make_tuple(&T::name, &T::dtype, &T::shape, &T::status, &T::num_elements,
+                                               &T::is_numeric, &T::zeros, &T::nans, &T::infinities, &T::subnormals,
+                                               &T::min, &T::max, &T::mean, &T::standard_deviation, &T::histogram);
+};
+
 namespace {
 
 const char* KindName(TensorDifference::Kind kind) {
@@ -61,15 +83,17 @@ std::string Repr(const TensorDifference& one) {
 }
 
 void DefineDiff(nb::module_& m) {
-  nb::class_<TensorDifference>(m, "Difference",
-                               "What differs of one tensor between two files: an element of ``DiffReport.differences``."
-                               "\n\n"
-                               "    >>> import numpy as np, tensorcask as tc\n"
-                               "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
-                               "    >>> _ = tc.save('b.npz', {'w': np.array([0, 0, 0.5])}, overwrite=True)\n"
-                               "    >>> one, = tc.diff('a.npz', 'b.npz').differences\n"
-                               "    >>> one.kind, one.num_different, one.max_absolute, one.where\n"
-                               "    ('values', 1, 0.5, (2,))\n")
+  nb::class_<TensorDifference> difference(
+      m, "Difference",
+      "What differs of one tensor between two files: an element of ``DiffReport.differences``."
+      "\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
+      "    >>> _ = tc.save('b.npz', {'w': np.array([0, 0, 0.5])}, overwrite=True)\n"
+      "    >>> one, = tc.diff('a.npz', 'b.npz').differences\n"
+      "    >>> one.kind, one.num_different, one.max_absolute, one.where\n"
+      "    ('values', 1, 0.5, (2,))\n");
+  difference
       .def_prop_ro(
           "name", [](const TensorDifference& one) { return ToText(one.name); }, nb::sig("def name(self) -> str"))
       .def_prop_ro(
@@ -87,14 +111,15 @@ void DefineDiff(nb::module_& m) {
       .def(
           "__repr__", [](const TensorDifference& one) { return ToText(Repr(one)); },
           nb::sig("def __repr__(self) -> str"));
-  nb::class_<CompareReport>(m, "DiffReport",
-                            "What ``diff`` found. True if something differs.\n\n"
-                            "    >>> import numpy as np, tensorcask as tc\n"
-                            "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
-                            "    >>> report = tc.diff('a.npz', 'a.npz')\n"
-                            "    >>> bool(report), report.equal\n"
-                            "    (False, 1)\n")
-      .def_ro("equal", &CompareReport::equal, "The number of tensors whose bytes are equal.")
+  DefinePickle(difference);
+  nb::class_<CompareReport> report(m, "DiffReport",
+                                   "What ``diff`` found. True if something differs.\n\n"
+                                   "    >>> import numpy as np, tensorcask as tc\n"
+                                   "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
+                                   "    >>> report = tc.diff('a.npz', 'a.npz')\n"
+                                   "    >>> bool(report), report.equal\n"
+                                   "    (False, 1)\n");
+  report.def_ro("equal", &CompareReport::equal, "The number of tensors whose bytes are equal.")
       .def_ro("within_tolerance", &CompareReport::within_tolerance,
               "The number of tensors that are equal within the tolerances alone, or by value but not in dtype.")
       .def_ro("other_dtypes", &CompareReport::other_dtypes, "Of these, the tensors whose dtypes differ.")
@@ -114,6 +139,7 @@ void DefineDiff(nb::module_& m) {
                                        " within tolerance, ", report.differences.size(), " different>"));
           },
           nb::sig("def __repr__(self) -> str"));
+  DefinePickle(report);
   m.def(
       "diff", &Diff, nb::arg("a"), nb::arg("b"), nb::kw_only(), nb::arg("rtol") = 0.0, nb::arg("atol") = 0.0,
       nb::arg("names").none() = nb::none(), nb::arg("rename").none() = nb::none(), nb::arg("cast") = false,
@@ -146,13 +172,15 @@ std::vector<TensorStatistics> Summaries(nb::handle path, nb::handle names, bool 
 }
 
 void DefineStats(nb::module_& m) {
-  nb::class_<TensorStatistics>(m, "TensorStats",
-                               "Range, mean, spread and odd elements of one tensor.\n\n"
-                               "    >>> import numpy as np, tensorcask as tc\n"
-                               "    >>> _ = tc.save('a.npz', {'w': np.array([0.0, 4.0, np.inf])}, overwrite=True)\n"
-                               "    >>> one, = tc.stats('a.npz')\n"
-                               "    >>> one.min, one.max, one.std, one.zeros, one.infinities\n"
-                               "    (0.0, 4.0, 2.0, 1, 1)\n")
+  nb::class_<TensorStatistics> statistics(
+      m, "TensorStats",
+      "Range, mean, spread and odd elements of one tensor.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('a.npz', {'w': np.array([0.0, 4.0, np.inf])}, overwrite=True)\n"
+      "    >>> one, = tc.stats('a.npz')\n"
+      "    >>> one.min, one.max, one.std, one.zeros, one.infinities\n"
+      "    (0.0, 4.0, 2.0, 1, 1)\n");
+  statistics
       .def_prop_ro(
           "name", [](const TensorStatistics& one) { return ToText(one.name); }, nb::sig("def name(self) -> str"))
       .def_prop_ro(
@@ -193,6 +221,7 @@ void DefineStats(nb::module_& m) {
                                        one.mean, ", std ", one.standard_deviation, ">"));
           },
           nb::sig("def __repr__(self) -> str"));
+  DefinePickle(statistics);
   m.def(
       "stats",
       [](nb::handle path, nb::handle names, bool verify, nb::handle threads) {

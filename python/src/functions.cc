@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/pickles.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/convert.h"
@@ -32,6 +34,15 @@ struct VerifyReport {
   std::vector<ArchiveDamage> damage;
 };
 
+}  // namespace
+
+template <>
+struct FieldsOf<VerifyReport> {
+  static constexpr auto kAll = std::make_tuple(&VerifyReport::counts, &VerifyReport::damage);
+};
+
+namespace {
+
 VerifyReport Verify(nb::handle path, nb::handle format, nb::handle base) {
   const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, format, base, false));
   VerifyReport report;
@@ -42,15 +53,16 @@ VerifyReport Verify(nb::handle path, nb::handle format, nb::handle base) {
 }
 
 void DefineVerify(nb::module_& m) {
-  nb::class_<ArchiveDamage>(m, "Damage",
-                            "One thing that is wrong in a file: an element of ``VerifyReport.damage``.\n\n"
-                            "    >>> import numpy as np, tensorcask as tc\n"
-                            "    >>> _ = tc.save('model', {'w': np.ones(3)}, overwrite=True)\n"
-                            "    >>> with open('model.data-00000-of-00001', 'r+b') as file:\n"
-                            "    ...     _ = file.write(b'oops')\n"
-                            "    >>> damage, = tc.verify('model').damage\n"
-                            "    >>> damage.tensor, damage.offset\n"
-                            "    ('w', 0)\n")
+  nb::class_<ArchiveDamage> damage(m, "Damage",
+                                   "One thing that is wrong in a file: an element of ``VerifyReport.damage``.\n\n"
+                                   "    >>> import numpy as np, tensorcask as tc\n"
+                                   "    >>> _ = tc.save('model', {'w': np.ones(3)}, overwrite=True)\n"
+                                   "    >>> with open('model.data-00000-of-00001', 'r+b') as file:\n"
+                                   "    ...     _ = file.write(b'oops')\n"
+                                   "    >>> damage, = tc.verify('model').damage\n"
+                                   "    >>> damage.tensor, damage.offset\n"
+                                   "    ('w', 0)\n");
+  damage
       .def_prop_ro(
           "tensor", [](const ArchiveDamage& one) { return ToText(one.tensor); }, nb::sig("def tensor(self) -> str"),
           "Its name; '' if the damage is not that of one tensor.")
@@ -64,13 +76,15 @@ void DefineVerify(nb::module_& m) {
           "__repr__",
           [](const ArchiveDamage& one) { return nb::str("Damage({!r})").format(ToText(one.status.message())); },
           nb::sig("def __repr__(self) -> str"));
-  nb::class_<VerifyReport>(m, "VerifyReport",
-                           "What ``verify`` found. True if nothing is damaged.\n\n"
-                           "    >>> import numpy as np, tensorcask as tc\n"
-                           "    >>> _ = tc.save('model', {'v': np.ones(3), 'w': np.ones(3)}, overwrite=True)\n"
-                           "    >>> report = tc.verify('model')\n"
-                           "    >>> bool(report), report.whole, report.damaged\n"
-                           "    (True, 2, 0)\n")
+  DefinePickle(damage);
+  nb::class_<VerifyReport> report(m, "VerifyReport",
+                                  "What ``verify`` found. True if nothing is damaged.\n\n"
+                                  "    >>> import numpy as np, tensorcask as tc\n"
+                                  "    >>> _ = tc.save('model', {'v': np.ones(3), 'w': np.ones(3)}, overwrite=True)\n"
+                                  "    >>> report = tc.verify('model')\n"
+                                  "    >>> bool(report), report.whole, report.damaged\n"
+                                  "    (True, 2, 0)\n");
+  report
       .def_prop_ro(
           "whole", [](const VerifyReport& report) { return report.counts.whole; },
           "The number of tensors whose every byte was checked as far as the format allows.")
@@ -119,6 +133,7 @@ void DefineVerify(nb::module_& m) {
                                        elsewhere, incomplete, ">"));
           },
           nb::sig("def __repr__(self) -> str"));
+  DefinePickle(report);
   m.def("verify", &Verify, nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(),
         nb::arg("base").none() = nb::none(),
         nb::sig("def verify(path: str | os.PathLike[str], *, format: str | None = None, "
@@ -146,10 +161,25 @@ std::vector<DTypeRule> FromDTypes(nb::handle dtypes) {
   return rules;
 }
 
+// Of None or a mapping: a value of None leaves the key out.
+void SetMetadata(nb::handle metadata, ConvertOptions* options) {
+  if (metadata.is_none()) return;
+  for (const nb::handle item : nb::iter(metadata.attr("items")())) {
+    const std::string key = FromText(item[0], "a key of the metadata");
+    if (item[1].is_none()) {
+      options->unset_metadata.insert(key);
+    } else {
+      options->set_metadata[key] = FromText(item[1], "a value of the metadata");
+    }
+  }
+}
+
 nb::object Convert(nb::handle source, nb::handle destination, nb::handle include, nb::handle exclude, nb::handle rename,
                    nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
-                   bool overwrite, uint64_t alignment, bool checksums, bool verify, nb::handle threads, bool dry_run) {
-  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, nb::none(), base, false, verify));
+                   bool overwrite, uint64_t alignment, bool checksums, nb::handle max_shard_bytes, bool verify,
+                   nb::handle threads, bool dry_run, nb::handle progress, nb::handle metadata, nb::handle source_format,
+                   bool lenient) {
+  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, source_format, base, lenient, verify));
   const std::string path = FromPath(destination);
   const ArchiveFormat& target = TargetFormat(path, format);
   ConvertOptions options;
@@ -159,20 +189,24 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   options.allow_loss = allow_loss;
   options.dry_run = dry_run;
   options.num_threads = FromThreads(threads);
-  options.progress = [](int64_t, uint64_t) { return KeepGoing(); };
+  Progress reporter(progress);
+  options.progress = [&](int64_t, uint64_t bytes) { return reporter.Report(bytes); };
   options.rename = FromRename(*archive, rename);
+  SetMetadata(metadata, &options);
   ArchiveWriterOptions write;
   write.level = FromLevel(level);
   write.sync = sync;
   write.overwrite = overwrite;
   write.alignment = alignment;
   write.checksums = checksums;
+  write.max_shard_bytes = FromMaxShardBytes(max_shard_bytes, target);
   if (write.level != PayloadLevel::kStored) write.base = OpenBase(FromPathOrNone(base));
   Check(CheckWriterOptions(target, write));
   absl::StatusOr<ConvertReport> converted = WithoutGil([&] {
     const ArchiveReader* const sources[] = {archive.get()};
     return ConvertArchives(sources, path, target, options, write);
   });
+  reporter.Finish(converted.ok());
   // AlreadyExists is about the file, or about two tensors of one name.
   const bool is_file = absl::EndsWith(converted.status().message(), "exists already");
   const ConvertReport report = Take(std::move(converted), is_file ? About::kFile : About::kTensor);
@@ -193,40 +227,47 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
 }
 
 void DefineConvert(nb::module_& m) {
-  m.def("convert", &Convert, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
-        nb::arg("include").none() = nb::none(), nb::arg("exclude").none() = nb::none(),
-        nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
-        nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
-        nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
-        nb::arg("verify") = true, nb::arg("threads").none() = nb::none(), nb::arg("dry_run") = false,
-        nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
-                "include: str | collections.abc.Iterable[str] | None = None, "
-                "exclude: str | collections.abc.Iterable[str] | None = None, "
-                "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | str | "
-                "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
-                "format: str | None = None, level: str = 'stored', "
-                "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
-                "alignment: int = 64, checksums: bool = True, verify: bool = True, "
-                "threads: int | None = None, dry_run: bool = False) "
-                "-> dict[str, typing.Any]"),
-        "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
-        "``include`` and ``exclude`` are shell patterns of names. ``rename`` is a function of the old name, a "
-        "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as in ``sed -E``. ``dtypes`` is a dtype "
-        "for all tensors, or a mapping of patterns to dtypes. A floating or complex dtype goes to floating and "
-        "complex tensors only, unless the pattern begins with a kind: ``'int:*step'``, ``bool:``, ``float:``, "
-        "``complex:``, ``quantized:``, ``any:``. With ``allow_loss``, what the new file cannot hold, tensors that "
-        "cannot be read, and imaginary parts are left out; otherwise they are a ValueError. ``verify`` is that of "
-        "``open``, the other arguments are those of ``save``. With ``dry_run`` all checks are made that need no "
-        "elements, and nothing is written.\n\n"
-        "Returns ``tensors``, ``bytes``, ``file_bytes``, ``losses`` (what is left out, tensors that became numbers "
-        "of another kind, and tied tensors that became copies), ``removed`` (the files of the replaced model that were "
-        "removed, or would be: only files that its old index lists) and ``notes``. FailedPreconditionError if a file "
-        "that is read would be removed.\n\n"
-        "    >>> import numpy as np, tensorcask as tc\n"
-        "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
-        "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"
-        "    ...            overwrite=True)['tensors']\n"
-        "    1\n");
+  m.def(
+      "convert", &Convert, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
+      nb::arg("include").none() = nb::none(), nb::arg("exclude").none() = nb::none(),
+      nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
+      nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
+      nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
+      nb::arg("max_shard_bytes").none() = nb::none(), nb::arg("verify") = true, nb::arg("threads").none() = nb::none(),
+      nb::arg("dry_run") = false, nb::arg("progress").none() = nb::none(), nb::arg("metadata").none() = nb::none(),
+      nb::arg("source_format").none() = nb::none(), nb::arg("lenient") = false,
+      nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
+              "include: str | collections.abc.Iterable[str] | None = None, "
+              "exclude: str | collections.abc.Iterable[str] | None = None, "
+              "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | str | "
+              "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
+              "format: str | None = None, level: str = 'stored', "
+              "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
+              "alignment: int = 64, checksums: bool = True, max_shard_bytes: int | None = None, verify: bool = True, "
+              "threads: int | None = None, dry_run: bool = False, progress: object = None, "
+              "metadata: collections.abc.Mapping[str, str | None] | None = None, source_format: str | None = None, "
+              "lenient: bool = False) "
+              "-> dict[str, typing.Any]"),
+      "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
+      "``include`` and ``exclude`` are shell patterns of names. ``rename`` is a function of the old name, a "
+      "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as in ``sed -E``. ``dtypes`` is a dtype "
+      "for all tensors, or a mapping of patterns to dtypes. A floating or complex dtype goes to floating and "
+      "complex tensors only, unless the pattern begins with a kind: ``'int:*step'``, ``bool:``, ``float:``, "
+      "``complex:``, ``quantized:``, ``any:``. With ``allow_loss``, what the new file cannot hold, tensors that "
+      "cannot be read, and imaginary parts are left out; otherwise they are a ValueError. ``metadata`` is "
+      "text that the new file keeps beside that of the old one; a value of None leaves the old text of that key out. "
+      "``verify``, ``lenient`` and ``source_format`` (``format`` there) are those of ``open``, the other arguments are "
+      "those of ``save``. With ``dry_run`` all checks are made that need no "
+      "elements, and nothing is written.\n\n"
+      "Returns ``tensors``, ``bytes``, ``file_bytes``, ``losses`` (what is left out, tensors that became numbers "
+      "of another kind, and tied tensors that became copies), ``removed`` (the files of the replaced model that were "
+      "removed, or would be: only files that its old index lists) and ``notes``. FailedPreconditionError if a file "
+      "that is read would be removed.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('model.npz', {'old/w': np.eye(2)}, overwrite=True)\n"
+      "    >>> tc.convert('model.npz', 'model.safetensors', rename={'old/w': 'w'}, dtypes='float32',\n"
+      "    ...            overwrite=True)['tensors']\n"
+      "    1\n");
 }
 
 // ---- salvage --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <thread>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -15,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kCheckEvery{50};
+constexpr std::chrono::milliseconds kTellEvery{100};
 constexpr size_t kReadBytes = size_t{16} << 20;  // between two checks
 
 std::thread::id main_thread;  // set while the module is imported
@@ -78,6 +81,40 @@ bool KeepGoing() {
   // The exception stays in the state of this thread; FinishWork throws it.
   interrupted = PyErr_CheckSignals() != 0;
   return !interrupted;
+}
+
+Progress::Progress(nb::handle argument) {
+  if (argument.is_none()) return;
+  function_ = nb::hasattr(argument, "update") ? nb::object(argument.attr("update")) : nb::borrow(argument);
+  if (PyCallable_Check(function_.ptr()) != 0) return;
+  PyErr_Format(PyExc_TypeError, "progress must be a function of a number of bytes, or have a method update, not %R",
+               argument.type().ptr());
+  throw nb::python_error();
+}
+
+void Progress::Tell() {
+  const uint64_t bytes = bytes_ - told_bytes_;
+  told_bytes_ = bytes_;
+  last_call_ = Clock::now();
+  function_(bytes);
+}
+
+bool Progress::Report(uint64_t bytes) {
+  bytes_ = bytes;
+  if (error_ != nullptr || !KeepGoing()) return false;
+  if (!function_.is_valid() || Clock::now() - last_call_ < kTellEvery || !CanTakeGil()) return true;
+  const nb::gil_scoped_acquire acquire;
+  try {
+    Tell();
+  } catch (const nb::python_error&) {
+    error_ = std::current_exception();
+  }
+  return error_ == nullptr;
+}
+
+void Progress::Finish(bool is_ok) {
+  if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+  if (is_ok && function_.is_valid() && bytes_ > told_bytes_) Tell();
 }
 
 namespace internal {

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <future>
 
 #include "absl/types/span.h"
@@ -41,6 +42,37 @@ bool CanTakeGil();
 // False once a signal handler has raised an exception on this thread, in this call of WithoutGil. Asks the interpreter
 // a few times per second, on the thread that runs signal handlers; always true on other threads.
 bool KeepGoing();
+
+// The argument `progress` of a function: None, a function of the number of bytes since its last call, or an object
+// whose method `update` is that function, as that of a bar of tqdm. Called a few times per second while the work goes
+// on.
+//
+//   Progress progress(argument);
+//   options.progress = [&](uint64_t bytes) { return progress.Report(bytes); };   // instead of KeepGoing
+//   const absl::Status status = WithoutGil([&] { return SaveTensors(..., options); });
+//   progress.Finish(status.ok());
+class Progress {
+ public:
+  // Throws TypeError for another object.
+  explicit Progress(nanobind::handle argument);
+
+  // `bytes` are those of all work so far. False: Ctrl-C, or an exception of the function, ends the work. Needs no GIL;
+  // one caller at a time.
+  bool Report(uint64_t bytes);
+
+  // After the work, with the GIL: throws the exception of the function, else calls it for the last bytes if all is
+  // well.
+  void Finish(bool is_ok);
+
+ private:
+  void Tell();
+
+  nanobind::object function_;  // null: none
+  std::chrono::steady_clock::time_point last_call_ = std::chrono::steady_clock::now();
+  uint64_t bytes_ = 0;
+  uint64_t told_bytes_ = 0;
+  std::exception_ptr error_;
+};
 
 namespace internal {
 void StartWork();

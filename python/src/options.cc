@@ -84,6 +84,19 @@ std::shared_ptr<const BaseLookup> OpenBase(const std::string& path) {
 
 PayloadLevel FromLevel(nb::handle level) { return Take(ParsePayloadLevel(FromText(level, "level"))); }
 
+uint64_t FromMaxShardBytes(nb::handle bytes, const ArchiveFormat& format) {
+  if (bytes.is_none()) return 0;
+  const auto number = nb::cast<int64_t>(bytes);
+  if (number < 1) {
+    Raise(absl::InvalidArgumentError(absl::StrCat("max_shard_bytes is ", number, "; wanted 1 or more")));
+  }
+  if (!format.traits().sized_shards) {
+    Raise(absl::InvalidArgumentError(absl::StrCat("max_shard_bytes makes several files of a safetensors model; ",
+                                                  format.name_with_article(), " file cannot be split by size")));
+  }
+  return static_cast<uint64_t>(number);
+}
+
 FileMetadata FromMetadata(nb::handle metadata) {
   FileMetadata result;
   if (metadata.is_none()) return result;

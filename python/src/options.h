@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -41,6 +42,9 @@ const ArchiveFormat& TargetFormat(const std::string& path, nanobind::handle form
 std::shared_ptr<const BaseLookup> OpenBase(const std::string& path);
 
 PayloadLevel FromLevel(nanobind::handle level);
+// ArchiveWriterOptions::max_shard_bytes of None or a number above 0. Throws ValueError for another number, and for a
+// number where files of `format` cannot be split by size.
+uint64_t FromMaxShardBytes(nanobind::handle bytes, const ArchiveFormat& format);
 FileMetadata FromMetadata(nanobind::handle metadata);  // of None or a mapping of str
 nanobind::dict ToDict(const FileMetadata& metadata);
 

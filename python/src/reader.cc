@@ -42,7 +42,10 @@ class Reader {
     return file_;
   }
   bool is_closed() const { return file_ == nullptr; }
-  void Close() { file_.reset(); }
+  void Close() {
+    if (file_ != nullptr) file_->is_closed = true;
+    file_.reset();
+  }
 
   const ArchiveEntry& Find(nb::handle name) const {
     return *Take(file()->archive->Find(FromText(name, "the name of a tensor")), About::kTensor);
@@ -89,14 +92,22 @@ class Reader {
 };
 
 // A part of a tensor that is read when it is indexed.
-struct Slice {
-  std::shared_ptr<const OpenFile> file;
-  const ArchiveEntry* entry;
+class Slice {
+ public:
+  Slice(std::shared_ptr<const OpenFile> file, const ArchiveEntry& entry) : file_(std::move(file)), entry_(&entry) {}
+
+  const ArchiveEntry& entry() const { return *entry_; }
+  bool is_closed() const { return file_->is_closed; }
 
   nb::object Read(nb::handle index) const {
-    const std::vector<AxisIndex> parsed = FromIndex(index, entry->shape.rank());
-    return ToNumpy(Take(WithoutGil([&] { return ReadIndex(*file->archive, *entry, parsed); })));
+    if (is_closed()) RaiseClosed("the reader is closed");
+    const std::vector<AxisIndex> parsed = FromIndex(index, entry_->shape.rank());
+    return ToNumpy(Take(WithoutGil([&] { return ReadIndex(*file_->archive, *entry_, parsed); })));
   }
+
+ private:
+  const std::shared_ptr<const OpenFile> file_;
+  const ArchiveEntry* const entry_;  // of file_
 };
 
 // ---- Loading --------------------------------------------------------------------------------------------------------
@@ -211,23 +222,31 @@ void DefineSlice(nb::module_& m) {
                     "    >>> rows = tc.open('model').slice('w')\n"
                     "    >>> rows.shape, rows[2:, 0].tolist()\n"
                     "    ((4, 3), [6, 9])\n\n"
-                    "Raises IndexError for an index outside of the tensor.")
+                    "Raises IndexError for an index outside of the tensor, and ClosedError once the reader is closed.")
       .def("__getitem__", &Slice::Read, nb::arg("index"),
            nb::sig("def __getitem__(self, index: int | slice | types.EllipsisType | tuple[int | slice | "
                    "types.EllipsisType, ...], /) -> numpy.ndarray"),
            "Reads the part that NumPy's basic index selects, and no other rows.")
       .def("__len__",
            [](const Slice& slice) {
-             if (slice.entry->shape.rank() == 0) throw nb::type_error("a tensor without axes has no length");
-             return slice.entry->shape.dim(0);
+             if (slice.entry().shape.rank() == 0) throw nb::type_error("a tensor without axes has no length");
+             return slice.entry().shape.dim(0);
            })
-      .def_prop_ro("entry", [](const Slice& slice) { return *slice.entry; })
+      .def_prop_ro("entry", [](const Slice& slice) { return slice.entry(); })
       .def_prop_ro(
-          "shape", [](const Slice& slice) { return ToTuple(slice.entry->shape.dims()); },
+          "shape", [](const Slice& slice) { return ToTuple(slice.entry().shape.dims()); },
           nb::sig("def shape(self) -> tuple[int, ...]"))
       .def_prop_ro(
-          "dtype", [](const Slice& slice) { return ToText(DTypeName(slice.entry->dtype)); },
-          nb::sig("def dtype(self) -> str"));
+          "dtype", [](const Slice& slice) { return ToText(DTypeName(slice.entry().dtype)); },
+          nb::sig("def dtype(self) -> str"))
+      .def(
+          "__repr__",
+          [](const Slice& slice) {
+            const ArchiveEntry& entry = slice.entry();
+            return ToText(absl::StrCat("<tensorcask.SliceReader of ", Quoted(entry.name), ", ", DTypeName(entry.dtype),
+                                       " ", entry.shape.ToString(), slice.is_closed() ? ", closed>" : ">"));
+          },
+          nb::sig("def __repr__(self) -> str"));
 }
 
 nb::object ViewOf(const char* type, nb::handle self) {
@@ -305,10 +324,7 @@ void DefineReaderClass(nb::module_& m) {
            "The names that a name, a shell pattern or several of them choose, in the order of the file; all for None. "
            "KeyError for one that chooses none.")
       .def(
-          "slice",
-          [](const Reader& self, nb::handle name) {
-            return Slice{self.file(), &self.Find(name)};
-          },
+          "slice", [](const Reader& self, nb::handle name) { return Slice(self.file(), self.Find(name)); },
           nb::arg("name"), nb::sig("def slice(self, name: str) -> SliceReader"),
           "``reader.slice('w')[1000:1010]`` reads these rows only.")
       .def(

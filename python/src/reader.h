@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,10 +17,11 @@ namespace tensorcask::python {
 
 void DefineReader(nanobind::module_& m);
 
-// An open file. Shared by the reader, its slices and calls that run without the GIL: closing the reader ends none.
+// An open file. Shared by the reader, its slices and calls that run without the GIL: closing the reader ends no call.
 struct OpenFile {
   std::unique_ptr<ArchiveReader> archive;
-  std::vector<const ArchiveEntry*> entries;  // in the order of the file
+  std::vector<const ArchiveEntry*> entries;    // in the order of the file
+  mutable std::atomic<bool> is_closed{false};  // the reader is: its slices refuse to read
 };
 
 }  // namespace tensorcask::python

@@ -38,7 +38,7 @@ struct WriteArguments {
 
 WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle metadata, nb::handle level,
                                   nb::handle base, bool sync, bool overwrite, uint64_t alignment, bool checksums,
-                                  int shards, nb::handle threads) {
+                                  int shards, nb::handle max_shard_bytes, nb::handle threads) {
   WriteArguments arguments;
   arguments.path = FromPath(path);
   arguments.format = &TargetFormat(arguments.path, format);
@@ -50,6 +50,7 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
   options.alignment = alignment;
   options.checksums = checksums;
   options.num_shards = shards;
+  options.max_shard_bytes = FromMaxShardBytes(max_shard_bytes, *arguments.format);
   const int num_threads = FromThreads(threads);
   // More than one thread would copy the elements, which are memory of Python (CheckpointWriterOptions::num_threads):
   // worth it only where they are compressed.
@@ -60,9 +61,9 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
 
 uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle metadata, nb::handle level,
               nb::handle base, bool sync, bool overwrite, uint64_t alignment, bool checksums, int shards,
-              nb::handle threads) {
-  const WriteArguments arguments =
-      FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, checksums, shards, threads);
+              nb::handle max_shard_bytes, nb::handle threads, nb::handle progress) {
+  const WriteArguments arguments = FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment,
+                                                      checksums, shards, max_shard_bytes, threads);
   std::vector<TensorToSave> list;
   std::vector<RefPtr<RefCounted>> pins;
   for (const nb::handle item : ItemsOf(tensors, "tensors")) {
@@ -74,9 +75,12 @@ uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle
     list.push_back(std::move(tensor));
   }
   SaveOptions options;
-  options.progress = [](uint64_t) { return KeepGoing(); };
-  return Take(
-      WithoutGil([&] { return SaveTensors(arguments.path, *arguments.format, list, arguments.options, options); }));
+  Progress reporter(progress);
+  options.progress = [&](uint64_t bytes) { return reporter.Report(bytes); };
+  absl::StatusOr<uint64_t> saved =
+      WithoutGil([&] { return SaveTensors(arguments.path, *arguments.format, list, arguments.options, options); });
+  reporter.Finish(saved.ok());
+  return Take(std::move(saved));
 }
 
 // A writer with threads only starts to copy elements from a GPU. Waits for these copies: the array may change when the
@@ -180,6 +184,7 @@ class Writer {
   }
   bool is_closed() const { return writer_ == nullptr; }
   const std::string& path() const { return arguments_.path; }
+  absl::string_view format_name() const { return arguments_.format->name(); }
 
  private:
   static ArchiveEntry EntryFor(nb::handle name, nb::handle dtype, nb::handle shape) {
@@ -215,34 +220,37 @@ class Writer {
   nb::arg("format").none() = nb::none(), nb::arg("metadata").none() = nb::none(), nb::arg("level") = "stored", \
   nb::arg("base").none() = nb::none(), nb::arg("sync") = true, nb::arg("overwrite") = false,                   \
   nb::arg("alignment") = 64, nb::arg("checksums") = true, nb::arg("shards") = 1,                               \
-  nb::arg("threads").none() = nb::none()
+  nb::arg("max_shard_bytes").none() = nb::none(), nb::arg("threads").none() = nb::none()
 
 constexpr char kWriteSignature[] =
     "*, format: str | None = None, metadata: collections.abc.Mapping[str, str] | None = None, level: str = 'stored', "
     "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, alignment: int = 64, "
-    "checksums: bool = True, shards: int = 1, threads: int | None = None";
+    "checksums: bool = True, shards: int = 1, max_shard_bytes: int | None = None, threads: int | None = None";
 
 void DefineWriterClass(nb::module_& m) {
   static const std::string init_signature =
       absl::StrCat("def __init__(self, path: str | os.PathLike[str], ", kWriteSignature, ") -> None");
-  nb::class_<Writer>(m, "Writer",
-                     "Writes tensors to a file that appears whole or not at all, when the ``with`` block ends without "
-                     "an exception.\n\n"
-                     "    >>> import numpy as np, tensorcask as tc\n"
-                     "    >>> with tc.Writer('big.safetensors', overwrite=True) as writer:\n"
-                     "    ...     writer.declare('rows', 'float32', (4, 2))\n"
-                     "    ...     writer.add_slice('rows', np.zeros((3, 2), np.float32), start=(0, 0))\n"
-                     "    ...     writer.add_slice('rows', np.ones((1, 2), np.float32), start=(3, 0))\n"
-                     "    >>> tc.load('big.safetensors')['rows'][2:].tolist()\n"
-                     "    [[0.0, 0.0], [1.0, 1.0]]\n\n"
-                     "Formats whose header comes first (safetensors, npz) need all declarations before the first "
-                     "``add``; ``add`` declares by itself where that is possible. The arguments are those of ``save``.")
+  nb::class_<Writer>(
+      m, "Writer",
+      "Writes tensors to a file that appears whole or not at all, when the ``with`` block ends without "
+      "an exception.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> with tc.Writer('big.safetensors', overwrite=True) as writer:\n"
+      "    ...     writer.declare('rows', 'float32', (4, 2))\n"
+      "    ...     writer.add_slice('rows', np.zeros((3, 2), np.float32), start=(0, 0))\n"
+      "    ...     writer.add_slice('rows', np.ones((1, 2), np.float32), start=(3, 0))\n"
+      "    >>> tc.load('big.safetensors')['rows'][2:].tolist()\n"
+      "    [[0.0, 0.0], [1.0, 1.0]]\n\n"
+      "Formats whose header comes first (safetensors, npz) need all declarations before the first "
+      "``add``; ``add`` declares by itself where that is possible. The arguments are those of ``save``, but "
+      "for ``progress``.")
       .def(
           "__init__",
           [](Writer* self, nb::handle path, nb::handle format, nb::handle metadata, nb::handle level, nb::handle base,
-             bool sync, bool overwrite, uint64_t alignment, bool checksums, int shards, nb::handle threads) {
+             bool sync, bool overwrite, uint64_t alignment, bool checksums, int shards, nb::handle max_shard_bytes,
+             nb::handle threads) {
             new (self) Writer(FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment,
-                                                 checksums, shards, threads));
+                                                 checksums, shards, max_shard_bytes, threads));
           },
           nb::arg("path"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS, nb::sig(init_signature.c_str()))
       .def("declare", &Writer::Declare, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"),
@@ -267,6 +275,13 @@ void DefineWriterClass(nb::module_& m) {
           },
           nb::sig("def removed(self) -> list[str]"),
           "After ``finish``: the files of the replaced model that were removed, which its index lists.")
+      .def(
+          "__repr__",
+          [](const Writer& self) {
+            return nb::str(self.is_closed() ? "<tensorcask.Writer of {!r}, closed>" : "<tensorcask.Writer of {!r}, {}>")
+                .format(ToText(self.path()), ToText(self.format_name()));
+          },
+          nb::sig("def __repr__(self) -> str"))
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Writer"))
       .def(
@@ -295,23 +310,29 @@ PinnedTensor FromTensorArgument(nb::handle object, const std::string& name, Acce
 void DefineWriter(nb::module_& m) {
   static const std::string save_signature =
       absl::StrCat("def save(path: str | os.PathLike[str], tensors: collections.abc.Mapping[str, object], ",
-                   kWriteSignature, ") -> int");
-  m.def("save", &Save, nb::arg("path"), nb::arg("tensors"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS,
-        nb::sig(save_signature.c_str()),
-        "Writes arrays to one file, which appears whole or not at all. Returns the bytes of the file.\n\n"
-        "The extension of ``path`` names the format; without one it is a TensorFlow checkpoint; ``format`` overrides "
-        "that. Arrays are whatever has DLPack, the buffer protocol or ``__array__``, of any strides, read without a "
-        "copy; those on a GPU of NVIDIA are copied piece by piece while the last piece is written. ``metadata`` is "
-        "text to keep beside them (safetensors). ``level`` is 'stored', 'default' or 'high' and "
-        "compresses; ``base`` is an earlier checkpoint to store deltas against. With ``sync`` the file is durable when "
-        "the call returns. ``overwrite`` replaces a file of this name, atomically; of a "
-        "model or checkpoint in several files it removes those that the old index lists, and no others. With "
-        "``checksums=False`` a "
-        "safetensors file stores none, and no reader can notice damaged elements; other formats ignore this.\n\n"
-        "Raises FileExistsError; ValueError for what the format cannot hold; TypeError for what is no array.\n\n"
-        "    >>> import numpy as np, tensorcask as tc\n"
-        "    >>> tc.save('small.npy', {'x': np.arange(3.0)}, overwrite=True)\n"
-        "    152\n");
+                   kWriteSignature, ", progress: object = None) -> int");
+  m.def(
+      "save", &Save, nb::arg("path"), nb::arg("tensors"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS,
+      nb::arg("progress").none() = nb::none(), nb::sig(save_signature.c_str()),
+      "Writes arrays to one file, which appears whole or not at all. Returns the bytes of the file.\n\n"
+      "The extension of ``path`` names the format; without one it is a TensorFlow checkpoint; ``format`` overrides "
+      "that. Arrays are whatever has DLPack, the buffer protocol or ``__array__``, of any strides, read without a "
+      "copy; those on a GPU of NVIDIA are copied piece by piece while the last piece is written. ``metadata`` is "
+      "text to keep beside them (safetensors). ``level`` is 'stored', 'default' or 'high' and "
+      "compresses; ``base`` is an earlier checkpoint to store deltas against. With ``sync`` the file is durable when "
+      "the call returns. ``overwrite`` replaces a file of this name, atomically; of a "
+      "model or checkpoint in several files it removes those that the old index lists, and no others. With "
+      "``checksums=False`` a "
+      "safetensors file stores none, and no reader can notice damaged elements; other formats ignore this. "
+      "``shards`` is the number of data files of a checkpoint. With ``max_shard_bytes`` a safetensors model is several "
+      "files of at most so many bytes of tensors and an index; the default for a path that ends in "
+      "``.safetensors.index.json`` is 5 GB. ``progress`` is called a few times per second with the number of bytes "
+      "since its last call, or is an object with a method ``update`` for that, as a bar of tqdm; an exception of it "
+      "ends the call.\n\n"
+      "Raises FileExistsError; ValueError for what the format cannot hold; TypeError for what is no array.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> tc.save('small.npy', {'x': np.arange(3.0)}, overwrite=True)\n"
+      "    152\n");
   DefineWriterClass(m);
 }
 

@@ -12,6 +12,7 @@ messages. GGUF files are read. docs/python.md is the guide.
 
 import collections.abc as _abc
 
+from tensorcask import _native
 from tensorcask._errors import (
     CancelledError,
     ClosedError,
@@ -32,6 +33,7 @@ from tensorcask._errors import (
     UnavailableError,
     UnimplementedError,
 )
+from tensorcask._keywords import named as _named
 from tensorcask._load import load
 from tensorcask._native import (
     BackgroundSave,
@@ -50,19 +52,20 @@ from tensorcask._native import (
     TensorStats,
     VerifyReport,
     Writer,
-    convert,
-    diff,
-    latest,
-    open,
-    salvage,
-    save,
-    stats,
-    verify,
 )
 from tensorcask._native import version as __version__
 from tensorcask._steps import open_latest
 
 _abc.Mapping.register(Reader)
+
+convert = _named(_native.convert)
+diff = _named(_native.diff)
+latest = _named(_native.latest)
+open = _named(_native.open)
+salvage = _named(_native.salvage)
+save = _named(_native.save)
+stats = _named(_native.stats)
+verify = _named(_native.verify)
 
 __all__ = [
     "BackgroundSave",

@@ -154,9 +154,9 @@ def test_closed_readers(path_of, tensors):
     reader.close()
     reader.close()
     assert reader.closed and "closed" in repr(reader)
-    np.testing.assert_array_equal(part[3], tensors["z/kernel"][3])  # a slice keeps the file open
     next(names)
     for use in [
+        lambda: part[3],
         lambda: reader["a/bias"],
         lambda: "a/bias" in reader,
         lambda: len(reader),
