@@ -51,6 +51,7 @@ tensorcask_room(tensor
     tensor/base/copy_bytes.h
     tensor/base/cpu.h
     tensor/base/crc32c.h
+    tensor/base/cxx17.h
     tensor/base/endian.h
     tensor/base/glob.h
     tensor/base/in_place.h
@@ -7749,6 +7750,15 @@ tensorcask_script_test(tests_tools_written_verifies_test
     tests/tools
   TIMEOUT
     900)
+
+tensorcask_script_test(tests_cxx17_test
+  FILES
+    tests/cxx17_test.py
+    WORKSPACE
+  PACKAGE
+    tests
+  TIMEOUT
+    300)
 
 tensorcask_script_test(tests_dependencies_test
   FILES

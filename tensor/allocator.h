@@ -32,7 +32,7 @@ class Allocator : public RefCounted {
   virtual void* Allocate(size_t bytes) = 0;
   // The same with the reason of a failure. Errors: ResourceExhausted, naming the size; errors of the device.
   virtual absl::StatusOr<void*> TryAllocate(size_t bytes);
-  // Frees a block that Allocate(bytes) returned.
+  // Frees a block that Allocate(bytes) returned. Requires: not null.
   virtual void Deallocate(void* block, size_t bytes) = 0;
 
   // How the host reaches the blocks, if they are in memory of a device that it cannot access; otherwise null. Lives as

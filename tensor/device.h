@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

@@ -30,6 +30,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 namespace tensorcask {
 
 // How a type encodes NaN and infinity.

@@ -14,6 +14,7 @@
 #include <climits>
 
 #include "absl/time/time.h"
+#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 namespace tensorcask::internal {
 
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition, const char* message);

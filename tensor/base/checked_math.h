@@ -13,6 +13,8 @@
 #include <optional>
 #include <type_traits>
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 namespace tensorcask {
 
 // a + b, a - b, a * b; empty if the exact result does not fit T.

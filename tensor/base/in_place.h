@@ -10,6 +10,7 @@
 
 #include "absl/base/config.h"
 #include "absl/status/statusor.h"
+#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask::internal {
 

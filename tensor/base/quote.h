@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

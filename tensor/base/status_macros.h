@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tensorcask/tensor/base/cxx17.h"
 
 #define CASK_RETURN_IF_ERROR(expression)         \
   do {                                           \

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <variant>
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 namespace tensorcask {
 
 template <typename T>
