@@ -794,6 +794,52 @@ tensorcask_room(safetensors
   LINK_PRIVATE
     nlohmann_json::nlohmann_json)
 
+tensorcask_room(torch
+  SOURCES
+    serialize/torch/internal/globals.cc
+    serialize/torch/internal/pickle.cc
+    serialize/torch/internal/pickle_builder.cc
+    serialize/torch/internal/pickle_rules.cc
+    serialize/torch/internal/quantizer.cc
+    serialize/torch/internal/rebuild.cc
+    serialize/torch/internal/rebuild_tensors.cc
+    serialize/torch/internal/rebuild_values.cc
+    serialize/torch/internal/stored_tensors.cc
+    serialize/torch/internal/tensor_list.cc
+    serialize/torch/internal/tensor_walk.cc
+    serialize/torch/internal/torch_file.cc
+    serialize/torch/torch_reader.cc
+  HEADERS
+    serialize/torch/internal/call_arguments.h
+    serialize/torch/internal/globals.h
+    serialize/torch/internal/pickle.h
+    serialize/torch/internal/pickle_builder.h
+    serialize/torch/internal/pickle_rules.h
+    serialize/torch/internal/quantizer.h
+    serialize/torch/internal/rebuild.h
+    serialize/torch/internal/rebuild_tensors.h
+    serialize/torch/internal/rebuild_values.h
+    serialize/torch/internal/stored_tensors.h
+    serialize/torch/internal/tensor_list.h
+    serialize/torch/internal/tensor_walk.h
+    serialize/torch/internal/torch_file.h
+    serialize/torch/torch_reader.h
+  LINK
+    Tensorcask::io
+    Tensorcask::stored
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::values
+    Tensorcask::zip
+    absl::flat_hash_map
+    absl::flat_hash_set
+    absl::function_ref
+    absl::inlined_vector
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
 tensorcask_room(archive
   SOURCES
     serialize/archive/archive.cc
@@ -817,6 +863,7 @@ tensorcask_room(archive
     serialize/archive/formats/records_format.cc
     serialize/archive/formats/safetensors_format.cc
     serialize/archive/formats/tensorproto_format.cc
+    serialize/archive/formats/torch_format.cc
     serialize/archive/internal/block_plan.cc
     serialize/archive/internal/dry_file_system.cc
     serialize/archive/internal/element_totals.cc
@@ -853,6 +900,7 @@ tensorcask_room(archive
     serialize/archive/formats/records_format.h
     serialize/archive/formats/safetensors_format.h
     serialize/archive/formats/tensorproto_format.h
+    serialize/archive/formats/torch_format.h
     serialize/archive/internal/block_plan.h
     serialize/archive/internal/byte_progress.h
     serialize/archive/internal/dry_file_system.h
@@ -880,6 +928,7 @@ tensorcask_room(archive
     Tensorcask::safetensors
     Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::torch
     Tensorcask::values
     Tensorcask::wire
     absl::flat_hash_map
@@ -1925,6 +1974,46 @@ tensorcask_test(tests_fuzz_tensor_proto_test
     tests_fuzz_fuzz_input
   SEEDS
     tests/fuzz/corpus/tensor_proto
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_torch_file_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/torch_file_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::torch
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/torch_file
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_torch_pickle_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/torch_pickle_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::torch
+    Tensorcask::values
+    absl::flat_hash_map
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/torch_pickle
   PACKAGE
     tests/fuzz
   TIMEOUT
@@ -4926,6 +5015,85 @@ tensorcask_test(tests_serialize_stored_elements_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_torch_pickle_test
+  SOURCES
+    tests/serialize/torch/pickle_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::torch
+    Tensorcask::values
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_torch_torch_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/torch
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_torch_torch_files_test
+  SOURCES
+    tests/serialize/torch/torch_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::torch
+    Tensorcask::zip
+    absl::status
+    absl::statusor
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/torch
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_torch_torch_reader_test
+  SOURCES
+    tests/serialize/torch/torch_reader_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::torch
+    Tensorcask::values
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_serialize_torch_torch_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/torch
+  TIMEOUT
+    60)
+
+tensorcask_inner_library(tests_serialize_torch_torch_testing
+  LINK
+    GTest::gmock
+    Tensorcask::io
+    Tensorcask::tensor
+    Tensorcask::zip
+    absl::strings)
+
+tensorcask_test(tests_serialize_values_values_test
+  SOURCES
+    tests/serialize/values/values_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::values
+    absl::status
+    absl::statusor
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/values
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_wire_changing_memory_test
   SOURCES
     tests/serialize/wire/changing_memory_test.cc
@@ -7728,6 +7896,19 @@ tensorcask_script_test(tests_tools_terminal_test
 tensorcask_script_test(tests_tools_tool_test
   FILES
     tests/tools/tool_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_torch_test
+  FILES
+    tests/tools/torch_test.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS

@@ -10,6 +10,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/serialize/values/value.h"
+#include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -67,6 +70,18 @@ absl::StatusOr<Tensor> ReadShown(const ArchiveReader& input, const ArchiveEntry&
   }
 }
 
+// Prints the value that the path `name` leads to, as JSON. False: there is none.
+absl::StatusOr<bool> ShowValue(const ArchiveReader& input, const std::string& name, Console& console) {
+  CASK_ASSIGN_OR_RETURN(const ValueTree values, input.Values());
+  const absl::StatusOr<Value> value = FindValue(values.root(), name);
+  if (!value.ok()) return false;
+  ValueJsonOptions options;
+  options.tensor_name = [&](uint64_t number) { return input.entries()[number].name; };
+  CASK_ASSIGN_OR_RETURN(const std::string json, ValueToJson(*value, options));
+  console.out << json << '\n';
+  return true;
+}
+
 absl::StatusOr<ExitCode> Show(const ShowFlags& flags, bool has_name, bool has_slice, Console& console) {
   if (has_slice) CASK_RETURN_IF_ERROR(CheckSliceText(flags.slice));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
@@ -77,6 +92,10 @@ absl::StatusOr<ExitCode> Show(const ShowFlags& flags, bool has_name, bool has_sl
   }
   const std::string name = has_name ? ExactName(*input, flags.name) : input->entries()[0].name;
   constexpr uint64_t kLargeBytes = uint64_t{8} << 20;
+  if (has_name && !has_slice && !flags.name.empty() && !input->Find(name).ok()) {
+    CASK_ASSIGN_OR_RETURN(const bool is_value, ShowValue(*input, flags.name, console));
+    if (is_value) return kDone;
+  }
   CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, input->Find(name));
   constexpr int64_t kMostShown = 1000;
   const bool in_blocks = flags.max_entries >= 0 && flags.max_entries <= kMostShown &&
@@ -105,7 +124,8 @@ Action DeclareShow(CLI::App& app) {
   auto flags = std::make_shared<ShowFlags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
   const CLI::Option* const name =
-      app.add_option("NAME", flags->name, "The name of the tensor; may be left out if PATH has only one");
+      app.add_option("NAME", flags->name,
+                     "The name of the tensor, or of another value of the file; may be left out if PATH has only one");
   const CLI::Option* const slice =
       app.add_option("--slice", flags->slice,
                      "Only this part: 0:2,: as in Python, or for each axis '-' or START,LENGTH, separated by ':'")
@@ -122,7 +142,9 @@ Action DeclareShow(CLI::App& app) {
   app.footer(
       "Prints the dtype and shape, then the values. With --slice only the bytes of that part are read; of "
       "compressed tensors the chunks that have it; of records, messages and deflated arrays all bytes. The "
-      "checksum of the whole tensor is then not verified (`tensorcask verify` does that); those of chunks are.\n\n"
+      "checksum of the whole tensor is then not verified (`tensorcask verify` does that); those of chunks are. "
+      "If NAME is no tensor but another value, such as optimizer.param_groups[0].lr of a PyTorch file or a key of "
+      "the metadata, prints that as JSON; '.' is all values.\n\n"
       "Examples (rows 0 to 9, all columns):\n"
       "  tensorcask show --slice 0:10,: model.ckpt dense/kernel\n"
       "  tensorcask show --slice 0,10:- model.ckpt dense/kernel");

@@ -18,10 +18,8 @@ namespace {
 
 using namespace std::literals;  // NOLINT(google-build-using-namespace): ""sv keeps NUL bytes
 
-constexpr absl::string_view kPyTorch =
-    "a PyTorch file (torch.save), a format that this version does not read; PyTorch can save its tensors as "
-    "safetensors";
-constexpr absl::string_view kPickle = "a pickle of Python, which is a program: tensorcask reads no pickles";
+constexpr absl::string_view kPickle =
+    "a pickle of Python, which is a program: tensorcask reads only those in files of torch.save";
 
 struct Signature {
   size_t offset;
@@ -44,9 +42,6 @@ constexpr Signature kSignatures[] = {
     {257, "ustar"sv, "a tar archive: unpack it first (tar xf)"},
     {0, "\x89HDF\r\n"sv, "an HDF5 file, a format that tensorcask does not read"},
     {4, "TFL3"sv, "a TensorFlow Lite model, a format that this version does not read"},
-    {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv,
-     "a PyTorch file (torch.save, before 1.6), a format that this version does not read; PyTorch can save its tensors "
-     "as safetensors"},
     {0, "\x80\2"sv, kPickle},
     {0, "\x80\3"sv, kPickle},
     {0, "\x80\4"sv, kPickle},
@@ -130,6 +125,10 @@ ContentHint LookForOwnFormat(absl::string_view head) {
   if (absl::StartsWith(head, "\x93NUMPY")) return {"npy", "an npy file"};
   if (absl::StartsWith(head, "GGUF")) return {"gguf", "a GGUF file"};
   if (absl::EndsWith(FirstMember(head), ".npy")) return {"npz", "an npz file"};
+  if (absl::EndsWith(FirstMember(head), "/data.pkl")) return {"torch", "a PyTorch file (torch.save)"};
+  if (absl::StartsWith(head, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")) {
+    return {"torch", "a PyTorch file (torch.save, before 1.6)"};
+  }
   if (head.size() < kLengthBytes + sizeof(uint32_t)) return {};
   const auto length = LoadLittleEndian<uint64_t>(head.data());
   if (MaskCrc32c(Crc32c(head.substr(0, kLengthBytes))) == LoadLittleEndian<uint32_t>(head.data() + kLengthBytes)) {
@@ -144,7 +143,6 @@ ContentHint LookForOwnFormat(absl::string_view head) {
 }
 
 ContentHint LookAtZip(absl::string_view member) {
-  if (absl::EndsWith(member, "data.pkl")) return {"", std::string(kPyTorch)};
   return {"npz", absl::StrCat("a zip file whose first member, ", Quoted(member),
                               ", is not an array of NumPy (.npy): not an npz file")};
 }

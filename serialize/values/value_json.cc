@@ -33,19 +33,20 @@ MapForm FormOf(Value map) {
   return text ? MapForm::kTextKeys : integers ? MapForm::kIntegerKeys : MapForm::kPairs;
 }
 
+// The shortest text that gives the same number, and shows that it is no integer.
 std::string FloatText(double value, int bits) {
   if (std::isnan(value)) return "\"nan\"";
   if (std::isinf(value)) return value < 0 ? "\"-inf\"" : "\"inf\"";
-  // The shortest text that gives the same number.
-  for (int digits = bits <= 32 ? 6 : 15; digits < 17; ++digits) {
-    std::string text = absl::StrFormat("%.*g", digits, value);
+  constexpr int kEnough = 17;
+  std::string text;
+  for (int digits = bits <= 32 ? 6 : 15; digits <= kEnough; ++digits) {
+    text = absl::StrFormat("%.*g", digits, value);
     double back = 0;
-    if (absl::SimpleAtod(text, &back) &&
-        (bits <= 32 ? static_cast<float>(back) == static_cast<float>(value) : back == value)) {
-      return text;
-    }
+    const bool is_same = absl::SimpleAtod(text, &back) &&
+                         (bits <= 32 ? static_cast<float>(back) == static_cast<float>(value) : back == value);
+    if (is_same) break;
   }
-  return absl::StrFormat("%.17g", value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
 absl::string_view KindName(ValueKind kind) {

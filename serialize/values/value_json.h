@@ -7,6 +7,7 @@
 //   list, tuple, set, Size        [..]
 //   map                           {..} if all keys are text, or all are integers; else {"map": [[key, value], ...]}
 //   integers of any size          their digits
+//   floats                        the shortest digits that give the number, with a point or an exponent
 //   NaN, infinities               "nan", "inf", "-inf"
 //   complex                       [real, imaginary]
 //   bytes                         {"bytes": "hexadecimal digits"}

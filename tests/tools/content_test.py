@@ -47,8 +47,6 @@ CONTENTS = (
     (b"BZh91AY&SY" + bytes(range(64)), "bzip2"),
     (b"7z\xbc\xaf\x27\x1c\0\4" + bytes(range(64)), "7z archive"),
     (tar_of("model/w.npy"), "tar archive"),
-    (zip_of("archive/data.pkl", b"\x80\x02}q\0."), "a PyTorch file"),
-    (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + bytes(64), "a PyTorch file"),
     (b"\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s." + bytes(64), "pickle"),
     (b"\x89HDF\r\n\x1a\n" + bytes(64), "HDF5"),
     (b"\x08\x07\x12\x07pytorch\x1a\x052.1.0:" + bytes(range(64)), "ONNX"),

@@ -2,6 +2,7 @@
 
 namespace tensorcask {
 
-AllFormats::AllFormats() : list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_, &gguf_}) {}
+AllFormats::AllFormats()
+    : list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_, &gguf_, &torch_}) {}
 
 }  // namespace tensorcask

@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/archive/formats/records_format.h"
 #include "tensorcask/serialize/archive/formats/safetensors_format.h"
 #include "tensorcask/serialize/archive/formats/tensorproto_format.h"
+#include "tensorcask/serialize/archive/formats/torch_format.h"
 
 namespace tensorcask {
 
@@ -34,6 +35,7 @@ class AllFormats {
   const NpyArchiveFormat npy_;
   const NpzArchiveFormat npz_;
   const GgufArchiveFormat gguf_;
+  const TorchArchiveFormat torch_;
   std::vector<const ArchiveFormat*> list_;
 };
 

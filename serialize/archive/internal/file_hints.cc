@@ -18,11 +18,6 @@ namespace {
 // What only the name of the file shows.
 std::string HintOfName(const std::string& path, bool is_zip) {
   const auto ends = [&](absl::string_view extension) { return absl::EndsWithIgnoreCase(path, extension); };
-  if (ends(".pt") || ends(".pth") || ends(".ptl")) {
-    return is_zip ? "this is a PyTorch file (torch.save), a format that this version does not read; PyTorch can save "
-                    "its tensors as safetensors"
-                  : "this is named as a PyTorch file, a format that this version does not read";
-  }
   if (is_zip && ends(".keras")) {
     return "this is a Keras file, a format that this version does not read; Keras can save its weights as a checkpoint "
            "of TensorFlow";

@@ -1,0 +1,166 @@
+#include "tensorcask/serialize/archive/formats/torch_format.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/content_hint.h"
+#include "tensorcask/serialize/io/element_stream.h"
+#include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/torch/torch_reader.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask {
+namespace {
+
+class TorchArchiveReader final : public ArchiveReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                             const ArchiveReaderOptions& options) {
+    TorchReaderOptions read;
+    read.read = options.read;
+    read.limits = options.limits;
+    read.lenient = options.lenient;
+    read.verify = options.verify_checksums;
+    read.listing = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
+    absl::StatusOr<TorchReader> reader = TorchReader::OpenSource(file, read);
+    if (!reader.ok()) {
+      std::string head(static_cast<size_t>(std::min<uint64_t>(file->size_bytes(), kContentHeadBytes)), '\0');
+      CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(head.data(), head.size())));
+      if (TorchReader::LooksLikeTorch(head)) return reader.status();
+      return ExplainContent(reader.status(), *file, "torch");
+    }
+    std::vector<ArchiveEntry> entries;
+    entries.reserve(reader->entries().size());
+    for (const TorchEntry& stored : reader->entries()) {
+      ArchiveEntry entry;
+      entry.name = reader->has_names() ? stored.name : NameFromPath(path);
+      entry.dtype = stored.dtype;
+      entry.shape = stored.shape;
+      entry.encoding = stored.encoding;
+      entry.reads_in_blocks = stored.reads_in_blocks;
+      entry.strides = stored.strides;
+      entry.has_metadata = stored.has_metadata;
+      entry.stored_bytes = stored.stored_bytes;
+      entry.offset = stored.offset;
+      entry.alias_of = stored.alias_of;
+      entry.read_status = stored.read_status;
+      CASK_RETURN_IF_ERROR(Annotate(read.listing->Charge(EntryMemory(entry)), path));
+      entries.push_back(std::move(entry));
+    }
+    return std::unique_ptr<ArchiveReader>(new TorchArchiveReader(*std::move(reader), std::move(entries)));
+  }
+
+  absl::string_view format() const override { return "torch"; }
+  const std::string& path() const override { return reader_.path(); }
+  bool has_names() const override { return reader_.has_names(); }
+  bool strides_only_permute() const override { return true; }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  absl::StatusOr<ValueTree> Values() const override { return reader_.Values(); }
+
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
+    return reader_.Read(entry->name);
+  }
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
+    return reader_.ReadInto(entry->name, out);
+  }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
+    return reader_.ReadSlice(entry->name, slice);
+  }
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
+    return reader_.ReadSliceInto(entry->name, slice, out);
+  }
+  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
+    return reader_.Map(entry->name);
+  }
+
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadIgnoringBadMetadata(name));
+    CASK_ASSIGN_OR_RETURN(tensor.metadata, Metadata(name));
+    return tensor;
+  }
+  absl::StatusOr<DecodedTensor> ReadIgnoringBadMetadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
+    DecodedTensor tensor;
+    CASK_ASSIGN_OR_RETURN(tensor.view, reader_.ReadView(entry->name));
+    return tensor;
+  }
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
+    return reader_.Metadata(entry->name);
+  }
+
+  absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
+    TensorCounts counts;
+    CASK_RETURN_IF_ERROR(reader_.VerifyAll([&](const TorchDamage& damage) {
+      ++(damage.tensor.empty() && has_names() ? counts.damaged_elsewhere : counts.damaged);
+      report({has_names() ? damage.tensor : entries_[0].name, damage.file, damage.offset, damage.status});
+    }));
+    int64_t without_checksum = 0;
+    for (const TorchEntry& entry : reader_.entries()) {
+      const bool is_read = !absl::IsUnimplemented(entry.read_status);
+      counts.not_checked += !is_read;
+      without_checksum += is_read && !entry.has_checksum;
+    }
+    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.not_checked;
+    for (const std::string& note : notes()) counts.notes.push_back(absl::StrCat(path(), ": ", note));
+    if (without_checksum > 0) counts.notes.push_back(archive::NoChecksums(path(), without_checksum));
+    return counts;
+  }
+  std::vector<std::string> notes() const override { return reader_.notes(); }
+
+ private:
+  TorchArchiveReader(TorchReader reader, std::vector<ArchiveEntry> entries)
+      : reader_(std::move(reader)), entries_(std::move(entries)) {}
+
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const stored, Lookup(entry.name));
+    return reader_.OpenStream(stored->name);
+  }
+
+  // The entries have one order.
+  absl::StatusOr<const TorchEntry*> Lookup(absl::string_view name) const {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    return &reader_.entries()[static_cast<size_t>(entry - entries_.data())];
+  }
+
+  const TorchReader reader_;
+  const std::vector<ArchiveEntry> entries_;
+};
+
+}  // namespace
+
+ArchiveTraits TorchArchiveFormat::traits() const {
+  ArchiveTraits traits;
+  traits.strides = true;
+  traits.strides_only_permute = true;
+  traits.is_written = false;
+  return traits;
+}
+
+bool TorchArchiveFormat::HoldsDType(DType dtype) const { return IsFixedSize(dtype); }
+
+bool TorchArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
+  return probe.file != nullptr && TorchReader::LooksLikeTorch(probe.head);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> TorchArchiveFormat::Open(const std::string& path,
+                                                                        const ArchiveReaderOptions& options) const {
+  return TorchArchiveReader::Open(path, options);
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,113 @@
+#include "tensorcask/serialize/torch/internal/pickle_builder.h"
+
+#include <cstddef>
+
+namespace tensorcask::torch {
+
+PickleBuilder::PickleBuilder(Pickle* pickle, DecodeQuota* quota) : pickle_(pickle), quota_(quota) {
+  for (const Object::Kind kind : {Object::Kind::kNone, Object::Kind::kBool, Object::Kind::kBool}) {
+    pickle_->objects.emplace_back();
+    pickle_->objects.back().kind = kind;
+  }
+  pickle_->objects[Bool(true)].integer = 1;
+}
+
+bool PickleBuilder::Charge(uint64_t bytes) {
+  if (!status_.ok()) return false;
+  status_ = quota_->Charge(bytes);
+  return status_.ok();
+}
+
+Ref PickleBuilder::Push(Object::Kind kind, uint64_t index) {
+  Object object;
+  object.kind = kind;
+  object.index = static_cast<uint32_t>(index);
+  pickle_->objects.push_back(object);
+  return static_cast<Ref>(pickle_->objects.size() - 1);
+}
+
+Ref PickleBuilder::Int(int64_t value) {
+  if (!Charge(sizeof(Object))) return None();
+  const Ref ref = Push(Object::Kind::kInt, 0);
+  pickle_->objects[ref].integer = value;
+  return ref;
+}
+
+Ref PickleBuilder::Uint(uint64_t value) {
+  if (value <= static_cast<uint64_t>(INT64_MAX)) return Int(static_cast<int64_t>(value));
+  const Ref ref = Int(static_cast<int64_t>(value));
+  if (ref != None()) pickle_->objects[ref].kind = Object::Kind::kUint;
+  return ref;
+}
+
+Ref PickleBuilder::Float(double value) {
+  if (!Charge(sizeof(Object))) return None();
+  const Ref ref = Push(Object::Kind::kFloat, 0);
+  pickle_->objects[ref].real = value;
+  return ref;
+}
+
+Ref PickleBuilder::Complex(std::complex<double> value) {
+  return New(Object::Kind::kComplex, value, &pickle_->complexes);
+}
+
+Ref PickleBuilder::Text(absl::string_view text, Object::Kind kind) {
+  constexpr uint64_t kMapSlotBytes = 2 * (sizeof(absl::string_view) + sizeof(Ref) + 1);
+  const bool is_shared = kind == Object::Kind::kText || kind == Object::Kind::kBytes;
+  auto* const map = kind == Object::Kind::kText ? &texts_ : &bytes_;
+  if (is_shared) {
+    if (const auto found = map->find(text); found != map->end()) return found->second;
+  }
+  if (!Charge(sizeof(Object) + (is_shared ? kMapSlotBytes : 0))) return None();
+  const Ref ref = Push(kind, 0);
+  pickle_->objects[ref].text = text;
+  if (is_shared) map->emplace(text, ref);
+  return ref;
+}
+
+Ref PickleBuilder::List(Object::Kind kind, absl::Span<const Ref> items) {
+  if (!Charge(items.size() * sizeof(Ref))) return None();
+  return New(kind, std::vector<Ref>(items.begin(), items.end()), &pickle_->lists);
+}
+
+Ref PickleBuilder::NewGlobal(const Global& row) { return New(Object::Kind::kGlobal, row, &pickle_->globals); }
+
+bool PickleBuilder::AddStorage(const Storage& storage) {
+  if (!Charge(sizeof(Storage))) return false;
+  pickle_->storages.push_back(storage);
+  return true;
+}
+
+Ref PickleBuilder::NewView(const StorageView& view) { return New(Object::Kind::kStorage, view, &pickle_->views); }
+
+Ref PickleBuilder::NewTensor(const PickledTensor& tensor) {
+  return New(Object::Kind::kTensor, tensor, &pickle_->tensors);
+}
+
+Ref PickleBuilder::NewInstance(const Instance& instance) {
+  return New(Object::Kind::kObject, instance, &pickle_->instances);
+}
+
+Ref PickleBuilder::NewNumpyDType(const NumpyDType& dtype) {
+  return New(Object::Kind::kNumpyDType, dtype, &pickle_->numpy_dtypes);
+}
+
+Ref PickleBuilder::Retyped(Ref list, Object::Kind kind) {
+  if (!Charge(sizeof(Object))) return None();
+  return Push(kind, object(list).index);
+}
+
+absl::string_view PickleBuilder::Keep(std::string text) {
+  if (!Charge(sizeof(std::string) + text.size())) return "";
+  pickle_->made.push_back(std::move(text));
+  return pickle_->made.back();
+}
+
+void PickleBuilder::Append(Ref list, absl::Span<const Ref> items) {
+  // A vector grows to twice its size.
+  if (!Charge(2 * items.size() * sizeof(Ref))) return;
+  std::vector<Ref>& to = pickle_->lists[object(list).index];
+  to.insert(to.end(), items.begin(), items.end());
+}
+
+}  // namespace tensorcask::torch

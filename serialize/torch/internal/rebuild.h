@@ -1,0 +1,22 @@
+// What a call in a pickle makes: the functions of PyTorch, NumPy and Python that globals.h lists, as data.
+
+#ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_REBUILD_H_
+#define TENSORCASK_SERIALIZE_TORCH_INTERNAL_REBUILD_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/torch/internal/pickle.h"
+#include "tensorcask/serialize/torch/internal/pickle_builder.h"
+
+namespace tensorcask::torch {
+
+// What the global `callable` gives for these arguments, a tuple. Errors: DataLoss if it is no global, if it is one that
+// is never called, or for arguments that it does not take.
+absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder);
+
+// Sets the state of `target`. Errors: DataLoss if that has no state, or another one.
+absl::Status SetState(Ref target, Ref state, PickleBuilder* builder);
+
+}  // namespace tensorcask::torch
+
+#endif  // TENSORCASK_SERIALIZE_TORCH_INTERNAL_REBUILD_H_

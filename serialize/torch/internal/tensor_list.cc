@@ -1,0 +1,205 @@
+#include "tensorcask/serialize/torch/internal/tensor_list.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/torch/internal/stored_tensors.h"
+#include "tensorcask/serialize/torch/internal/tensor_walk.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/strided/layout.h"
+
+namespace tensorcask::torch {
+namespace {
+
+// A tensor by one of its names.
+struct ListedTensor {
+  std::string name;
+  TensorSource source;
+};
+
+absl::StatusOr<std::vector<ListedTensor>> FindInAllParts(const TorchFile& file, NameForm form,
+                                                         const DecodeLimits& limits, ListingBudget* budget,
+                                                         uint64_t* other_values) {
+  std::vector<ListedTensor> all;
+  for (size_t part = 0; part < file.parts.size(); ++part) {
+    absl::StatusOr<std::vector<NamedTensor>> found =
+        FindTensors(file.parts[part].pickle, file.parts[part].name, form, limits, budget, other_values);
+    if (!found.ok()) return Annotate(found.status(), file.source->name());
+    for (NamedTensor& tensor : *found) all.push_back({std::move(tensor.name), {part, tensor.object}});
+  }
+  return all;
+}
+
+// The names that two tensors have, or more.
+absl::flat_hash_set<std::string> NamesOfSeveral(const std::vector<ListedTensor>& tensors) {
+  absl::flat_hash_set<absl::string_view> seen;
+  absl::flat_hash_set<std::string> several;
+  for (const ListedTensor& tensor : tensors) {
+    if (!seen.insert(tensor.name).second) several.insert(tensor.name);
+  }
+  return several;
+}
+
+absl::StatusOr<std::vector<ListedTensor>> NameTensors(const TorchFile& file, const DecodeLimits& limits,
+                                                      ListingBudget* budget, uint64_t* other_values) {
+  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named,
+                        FindInAllParts(file, NameForm::kJoined, limits, budget, other_values));
+  const absl::flat_hash_set<std::string> several = NamesOfSeveral(named);
+  if (several.empty()) return named;
+  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> exact,
+                        FindInAllParts(file, NameForm::kExact, limits, budget, nullptr));
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (several.contains(named[i].name)) named[i].name = exact[i].name;
+  }
+  if (NamesOfSeveral(named).empty()) return named;
+  const absl::flat_hash_set<std::string> still = NamesOfSeveral(exact);
+  if (still.empty()) return exact;
+  return absl::UnimplementedError(absl::StrCat(file.source->name(), ": two tensors have the name ",
+                                               Quoted(*still.begin()), ", by keys of different kinds"));
+}
+
+// Equal for tensors that have the same elements and properties.
+std::string IdentityOf(const TensorSource& source, const TensorPlace& place) {
+  return absl::StrCat(source.part, " ", place.storage_number, " ", place.begin(), " ", DTypeName(place.dtype),
+                      place.dtype_name, " ", place.form, place.conj, place.neg, place.requires_grad, " ",
+                      absl::StrJoin(place.layout.dims(), ","), " ", absl::StrJoin(place.layout.strides(), ","));
+}
+
+// All but the name and alias_of.
+TorchEntry Describe(const TorchFile& file, const TensorSource& source, const TensorPlace& place) {
+  const Part& part = file.parts[source.part];
+  const bool is_quantized = place.form == PickledTensor::Form::kQuantized;
+  TorchEntry entry;
+  entry.dtype = place.dtype;
+  entry.shape = place.layout.shape();
+  entry.read_status = WhyNotRead(place);
+  entry.has_metadata = is_quantized || (place.requires_grad && (IsFloating(place.dtype) || IsComplex(place.dtype)));
+  entry.device = "cpu";
+  if (place.storage == nullptr) {
+    entry.encoding = place.form == PickledTensor::Form::kSparse ? "sparse" : "meta";
+    return entry;
+  }
+  const Record& record = part.records[place.storage_number];
+  const bool is_deflated = record.member != Record::kNoMember && file.members[record.member].deflated;
+  const bool is_dense = place.layout.IsNonOverlappingAndDense();
+  const bool has_bits = place.conj || place.neg;
+  if (entry.read_status.ok()) entry.read_status = record.status;
+  entry.device = std::string(part.pickle.object(place.storage->device).text);
+  entry.stored_bytes = place.size_bytes();
+  entry.has_checksum = record.has_checksum;
+  if (!is_deflated) entry.offset = record.offset + place.begin();
+  if (is_dense && !has_bits && !place.layout.IsContiguous()) {
+    entry.strides.assign(place.layout.strides().begin(), place.layout.strides().end());
+  }
+  entry.encoding = !entry.read_status.ok() ? "unknown"
+                   : is_quantized          ? "quantized"
+                   : !is_dense || has_bits ? "strided"
+                   : is_deflated           ? "deflated"
+                                           : "plain";
+  entry.reads_in_blocks = is_dense && !has_bits && !is_deflated;
+  return entry;
+}
+
+uint64_t MemoryOf(const TorchEntry& entry) {
+  return sizeof(TorchEntry) + sizeof(TensorSource) + entry.name.size() + entry.alias_of.size() + entry.encoding.size() +
+         entry.device.size() + entry.read_status.message().size() +
+         sizeof(int64_t) * (static_cast<uint64_t>(entry.shape.rank()) + entry.strides.size());
+}
+
+// Adds the bytes of the storages of a part that tensors have a part of, and the bytes that tensors have.
+void CountUsed(const TorchFile& file, size_t part, const TensorList& list, uint64_t* all, uint64_t* used) {
+  struct Range {
+    uint32_t storage;
+    uint64_t begin;
+    uint64_t end;
+  };
+  const Pickle& pickle = file.parts[part].pickle;
+  std::vector<Range> ranges;
+  for (const TensorSource& source : list.sources) {
+    if (source.part != part) continue;
+    const TensorPlace place = PlaceOf(pickle, source.object);
+    if (place.storage == nullptr) continue;
+    ranges.push_back({place.storage_number, place.begin(), place.begin() + place.size_bytes()});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+    return a.storage != b.storage ? a.storage < b.storage : a.begin < b.begin;
+  });
+  uint64_t end = 0;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (i == 0 || ranges[i].storage != ranges[i - 1].storage) {
+      const Storage& storage = pickle.storages[ranges[i].storage];
+      *all += storage.num_elements * storage.element_bytes;
+      end = 0;
+    }
+    const uint64_t begin = std::max(end, ranges[i].begin);
+    if (ranges[i].end > begin) *used += ranges[i].end - begin;
+    end = std::max(end, ranges[i].end);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits& limits, ListingBudget* budget) {
+  TensorList list;
+  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named, NameTensors(file, limits, budget, &list.other_values));
+  std::sort(named.begin(), named.end(), [](const ListedTensor& a, const ListedTensor& b) { return a.name < b.name; });
+  list.has_names = named.size() != 1 || !named[0].name.empty() || named[0].source.part != 0 ||
+                   named[0].source.object != file.parts[0].pickle.root;
+  list.entries.reserve(named.size());
+  list.sources.reserve(named.size());
+  absl::flat_hash_map<std::string, size_t> first;  // by IdentityOf
+  for (ListedTensor& tensor : named) {
+    const TensorPlace place = PlaceOf(file.parts[tensor.source.part].pickle, tensor.source.object);
+    TorchEntry entry = Describe(file, tensor.source, place);
+    entry.name = std::move(tensor.name);
+    if (place.storage != nullptr && place.layout.num_elements() > 0) {
+      const auto [same, is_new] = first.try_emplace(IdentityOf(tensor.source, place), list.entries.size());
+      if (!is_new) entry.alias_of = list.entries[same->second].name;
+    }
+    const absl::Status charged = budget->Charge(MemoryOf(entry));
+    if (!charged.ok()) return Annotate(charged, file.source->name());
+    list.entries.push_back(std::move(entry));
+    list.sources.push_back(tensor.source);
+  }
+  return list;
+}
+
+std::vector<std::string> NotesOf(const TorchFile& file, const TensorList& list) {
+  constexpr size_t kMostNames = 8;
+  std::vector<std::string> notes;
+  std::vector<std::string> opaque;
+  uint64_t all = 0;
+  uint64_t used = 0;
+  for (size_t part = 0; part < file.parts.size(); ++part) {
+    for (const std::string& name : file.parts[part].pickle.opaque_names) opaque.push_back(Quoted(name));
+    CountUsed(file, part, list, &all, &used);
+  }
+  if (list.other_values > 0) {
+    notes.push_back(absl::StrCat("has ", list.other_values, list.other_values == 1 ? " value" : " values",
+                                 " beside its tensors (numbers, texts and so on), which are not in the list of them"));
+  }
+  if (!opaque.empty()) {
+    const size_t count = opaque.size();
+    opaque.resize(std::min(count, kMostNames));
+    notes.push_back(absl::StrCat(count,
+                                 count == 1 ? " name is not known and opaque: " : " names are not known and opaque: ",
+                                 absl::StrJoin(opaque, ", "), count > kMostNames ? ", ..." : ""));
+  }
+  if (used < all) {
+    notes.push_back(absl::StrCat(all - used, " of ", all,
+                                 " bytes of storages belong to no tensor: parts were saved with their whole storage"));
+  }
+  return notes;
+}
+
+}  // namespace tensorcask::torch

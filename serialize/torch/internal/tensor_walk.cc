@@ -1,0 +1,460 @@
+#include "tensorcask/serialize/torch/internal/tensor_walk.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/torch/internal/globals.h"
+#include "tensorcask/serialize/values/value_path.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::torch {
+namespace {
+
+using Kind = Object::Kind;
+
+bool IsTensor(Kind kind) { return kind == Kind::kTensor || kind == Kind::kStorage; }
+
+bool HasItems(Kind kind) {
+  return kind == Kind::kTuple || kind == Kind::kList || kind == Kind::kSet || kind == Kind::kSize;
+}
+
+// A step from a value to one that it holds. Small, because there is one for each.
+struct Edge {
+  Ref child;
+  PathStep::Kind kind;
+  absl::string_view text;
+  int64_t number;
+};
+
+uint64_t Plus(uint64_t a, uint64_t b) {
+  return b < std::numeric_limits<uint64_t>::max() - a ? a + b : std::numeric_limits<uint64_t>::max();
+}
+
+uint64_t Times(uint64_t a, uint64_t b) {
+  return b != 0 && a > std::numeric_limits<uint64_t>::max() / b ? std::numeric_limits<uint64_t>::max() : a * b;
+}
+
+class Walk {
+ public:
+  Walk(const Pickle& pickle, ListingBudget* budget) : pickle_(pickle), budget_(budget), nodes_(pickle.objects.size()) {}
+
+  // Counts what is below each value, from the leaves up. Errors: as FindTensors.
+  absl::Status Count() {
+    CASK_RETURN_IF_ERROR(budget_->Charge(nodes_.size() * sizeof(Node)));
+    CASK_RETURN_IF_ERROR(Open(pickle_.root));
+    while (!open_.empty()) {
+      if (open_.size() > kMaxNesting) return TooDeep();
+      Frame& frame = open_.back();
+      if (frame.next == frame.edges.size()) {
+        CASK_RETURN_IF_ERROR(Close());
+        continue;
+      }
+      const Ref child = frame.edges[frame.next++].child;
+      const Node& node = nodes_[child];
+      if (node.state == State::kOpen) {
+        return absl::UnimplementedError("a list, dict or object contains itself; such values are not read");
+      }
+      if (node.state == State::kNew) CASK_RETURN_IF_ERROR(Open(child));
+    }
+    return absl::OkStatus();
+  }
+
+  uint64_t num_tensors() const { return nodes_[pickle_.root].num_tensors; }
+  uint64_t other_values() const { return other_values_; }
+  uint64_t name_bytes() const { return nodes_[pickle_.root].name_bytes; }
+  uint64_t longest_name() const { return nodes_[pickle_.root].longest_name; }
+
+  // The names, below `path`. Requires: Count.
+  std::vector<NamedTensor> Names(std::vector<PathStep> path, NameForm form) const {
+    struct Place {
+      Ref ref;
+      uint32_t next;
+    };
+    std::vector<NamedTensor> found;
+    found.reserve(static_cast<size_t>(num_tensors()));
+    std::vector<Place> places;
+    const auto enter = [&](Ref ref) {
+      if (IsTensor(pickle_.object(ref).kind)) {
+        found.push_back({form == NameForm::kJoined ? JoinedName(path) : ExactName(path), ref});
+      }
+      places.push_back({ref, 0});
+    };
+    enter(pickle_.root);
+    while (!places.empty()) {
+      Place& place = places.back();
+      const Node& node = nodes_[place.ref];
+      if (place.next == node.num_edges) {
+        places.pop_back();
+        if (!places.empty()) path.pop_back();
+        continue;
+      }
+      const Edge& edge = edges_[node.first_edge + place.next++];
+      path.push_back({edge.kind, std::string(edge.text), edge.number});
+      enter(edge.child);
+    }
+    return found;
+  }
+
+ private:
+  enum class State : uint8_t { kNew, kOpen, kDone };
+
+  struct Node {
+    State state = State::kNew;
+    uint32_t depth = 0;
+    uint64_t num_tensors = 0;  // ways to a tensor
+    uint64_t name_bytes = 0;   // of all of them, with a byte for each step
+    uint64_t longest_name = 0;
+    uint64_t first_edge = 0;  // in edges_: those that lead to tensors
+    uint32_t num_edges = 0;
+  };
+
+  struct Frame {
+    Ref ref;
+    std::vector<Edge> edges;
+    size_t next = 0;
+  };
+
+  static absl::Status TooDeep() {
+    return absl::UnimplementedError(absl::StrCat("values are nested in more than ", kMaxNesting, " others"));
+  }
+
+  absl::Status Open(Ref ref) {
+    nodes_[ref].state = State::kOpen;
+    open_.push_back({ref, EdgesOf(ref)});
+    return budget_->Charge(open_.back().edges.size() * sizeof(Edge));
+  }
+
+  absl::Status Close() {
+    const Frame frame = std::move(open_.back());
+    open_.pop_back();
+    Node& node = nodes_[frame.ref];
+    node.state = State::kDone;
+    node.first_edge = edges_.size();
+    node.num_tensors = IsTensor(pickle_.object(frame.ref).kind) ? 1 : 0;
+    for (const Edge& edge : frame.edges) {
+      const Node& child = nodes_[edge.child];
+      node.depth = std::max(node.depth, child.depth + 1);
+      if (child.num_tensors == 0) continue;
+      const uint64_t step_bytes = (edge.text.empty() ? 20 : edge.text.size()) + 1;
+      node.num_tensors = Plus(node.num_tensors, child.num_tensors);
+      node.name_bytes = Plus(node.name_bytes, Plus(child.name_bytes, Times(child.num_tensors, step_bytes)));
+      node.longest_name = std::max(node.longest_name, Plus(child.longest_name, step_bytes));
+      edges_.push_back(edge);
+      ++node.num_edges;
+    }
+    return node.depth > kMaxNesting ? TooDeep() : absl::OkStatus();
+  }
+
+  // ---- What a value holds -------------------------------------------------------------------------------------------
+
+  bool Holds(Ref ref) const {
+    switch (pickle_.object(ref).kind) {
+      case Kind::kTuple:
+      case Kind::kList:
+      case Kind::kSet:
+      case Kind::kSize:
+      case Kind::kDict:
+      case Kind::kStorage:
+      case Kind::kTensor:
+      case Kind::kNumpyArray:
+      case Kind::kObject:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void Add(Ref child, PathStep::Kind kind, absl::string_view text, int64_t number, std::vector<Edge>* edges) {
+    if (child == kNoRef) return;
+    if (Holds(child)) {
+      edges->push_back({child, kind, text, number});
+    } else {
+      ++other_values_;
+    }
+  }
+
+  void AddItems(Ref list, std::vector<Edge>* edges) {
+    const std::vector<Ref>& items = pickle_.items(list);
+    for (size_t i = 0; i < items.size(); ++i) {
+      Add(items[i], PathStep::Kind::kPosition, "", static_cast<int64_t>(i), edges);
+    }
+  }
+
+  void AddEntries(Ref dict, PathStep::Kind kind, std::vector<Edge>* edges) {
+    const std::vector<Ref>& entries = pickle_.items(dict);
+    for (size_t i = 0; i < entries.size(); i += 2) {
+      if (!Holds(entries[i + 1])) {
+        ++other_values_;
+        continue;
+      }
+      const Object& key = pickle_.object(entries[i]);
+      if (key.kind == Kind::kInt) {
+        Add(entries[i + 1], PathStep::Kind::kIntKey, "", key.integer, edges);
+      } else {
+        Add(entries[i + 1], kind, KeyText(key), 0, edges);
+      }
+    }
+  }
+
+  // The state of an object or tensor: its attributes.
+  void AddState(Ref state, std::vector<Edge>* edges) {
+    if (state == kNoRef) return;
+    const Kind kind = pickle_.object(state).kind;
+    if (kind == Kind::kDict) {
+      AddEntries(state, PathStep::Kind::kAttribute, edges);
+    } else if (HasItems(kind)) {
+      AddItems(state, edges);
+    } else {
+      Add(state, PathStep::Kind::kAttribute, "state", 0, edges);
+    }
+  }
+
+  // A key that is neither text nor an integer, as Python shows it.
+  absl::string_view KeyText(const Object& key) {
+    constexpr size_t kMostBytes = 256;
+    switch (key.kind) {
+      case Kind::kText:
+      case Kind::kBytes:
+        return key.text;
+      case Kind::kNone:
+        return "None";
+      case Kind::kBool:
+        return key.integer != 0 ? "True" : "False";
+      case Kind::kFloat:
+        return texts_.emplace_back(absl::StrCat(key.real));
+      case Kind::kBigInt:
+        return key.text;
+      case Kind::kTuple: {
+        std::string text = "(";
+        for (const Ref item : pickle_.lists[key.index]) {
+          const Object& part = pickle_.object(item);
+          absl::StrAppend(&text, text.size() > 1 ? ", " : "",
+                          part.kind == Kind::kInt    ? absl::StrCat(part.integer)
+                          : part.kind == Kind::kText ? part.text.substr(0, kMostBytes)
+                                                     : "..");
+          if (text.size() > kMostBytes) break;
+        }
+        return texts_.emplace_back(text + ")");
+      }
+      default:
+        return "(a value)";
+    }
+  }
+
+  std::vector<Edge> EdgesOf(Ref ref) {
+    std::vector<Edge> edges;
+    const Object& object = pickle_.object(ref);
+    switch (object.kind) {
+      case Kind::kTuple:
+      case Kind::kList:
+      case Kind::kSet:
+      case Kind::kSize:
+      case Kind::kNumpyArray:
+        AddItems(ref, &edges);
+        break;
+      case Kind::kDict:
+        AddEntries(ref, PathStep::Kind::kKey, &edges);
+        break;
+      case Kind::kTensor: {
+        const PickledTensor& tensor = pickle_.tensors[object.index];
+        if (tensor.form == PickledTensor::Form::kSparse) AddParts(tensor, &edges);
+        AddState(tensor.state, &edges);
+        break;
+      }
+      case Kind::kObject: {
+        const Instance& instance = pickle_.instances[object.index];
+        AddState(instance.state, &edges);
+        if (instance.items != kNoRef) AddItems(instance.items, &edges);
+        if (instance.entries != kNoRef) AddEntries(instance.entries, PathStep::Kind::kKey, &edges);
+        Add(instance.arguments, PathStep::Kind::kAttribute, "args", 0, &edges);
+        break;
+      }
+      default:
+        break;
+    }
+    return edges;
+  }
+
+  // The tensors that a sparse tensor consists of.
+  void AddParts(const PickledTensor& tensor, std::vector<Edge>* edges) {
+    static constexpr absl::string_view kCoo[] = {"indices", "values"};
+    static constexpr absl::string_view kCompressed[] = {"compressed_indices", "plain_indices", "values"};
+    const bool is_coo = pickle_.object(tensor.layout).text == "torch.sparse_coo";
+    const absl::Span<const absl::string_view> names =
+        is_coo ? absl::MakeConstSpan(kCoo) : absl::MakeConstSpan(kCompressed);
+    for (size_t i = 0; i < names.size(); ++i) {
+      Add(pickle_.items(tensor.parts)[i], PathStep::Kind::kAttribute, names[i], 0, edges);
+    }
+  }
+
+  const Pickle& pickle_;
+  ListingBudget* const budget_;
+  std::vector<Node> nodes_;  // by Ref
+  std::vector<Edge> edges_;
+  std::vector<Frame> open_;
+  std::deque<std::string> texts_;
+  uint64_t other_values_ = 0;
+};
+
+// ---- Values ---------------------------------------------------------------------------------------------------------
+
+class Converter {
+ public:
+  Converter(const Pickle& pickle, const absl::flat_hash_map<Ref, uint64_t>& numbers)
+      : pickle_(pickle), numbers_(numbers), ids_(pickle.objects.size(), kNoRef) {}
+
+  ValueTree Convert() {
+    // A value is converted when all that it holds is: each stays open until then.
+    std::vector<Ref> open = {pickle_.root};
+    while (!open.empty()) {
+      const Ref ref = open.back();
+      if (ids_[ref] != kNoRef) {
+        open.pop_back();
+        continue;
+      }
+      const size_t before = open.size();
+      for (const Ref child : Children(ref)) {
+        if (ids_[child] == kNoRef) open.push_back(child);
+      }
+      if (open.size() > before) continue;
+      ids_[ref] = Make(ref);
+      open.pop_back();
+    }
+    // The root is the last.
+    return std::move(tree_);
+  }
+
+ private:
+  std::vector<Ref> Children(Ref ref) const {
+    const Object& object = pickle_.object(ref);
+    if (HasItems(object.kind) || object.kind == Kind::kDict || object.kind == Kind::kNumpyArray) {
+      return pickle_.items(ref);
+    }
+    std::vector<Ref> children;
+    if (object.kind == Kind::kObject) {
+      const Instance& of = pickle_.instances[object.index];
+      for (const Ref child : {of.arguments, of.state, of.items, of.entries}) {
+        if (child != kNoRef) children.push_back(child);
+      }
+    }
+    return children;
+  }
+
+  ValueTree::Id IdOf(Ref ref) { return ref == kNoRef ? tree_.AddNone() : ids_[ref]; }
+
+  std::vector<ValueTree::Id> IdsOf(Ref list) {
+    std::vector<ValueTree::Id> ids;
+    for (const Ref item : pickle_.items(list)) ids.push_back(ids_[item]);
+    return ids;
+  }
+
+  ValueTree::Id Make(Ref ref) {
+    const Object& object = pickle_.object(ref);
+    switch (object.kind) {
+      case Kind::kNone:
+        return tree_.AddNone();
+      case Kind::kBool:
+        return tree_.AddBool(object.integer != 0);
+      case Kind::kInt:
+        return tree_.AddInt(object.integer);
+      case Kind::kUint:
+        return tree_.AddUint(static_cast<uint64_t>(object.integer));
+      case Kind::kBigInt:
+        return tree_.AddText(object.text, ValueKind::kBigInt);
+      case Kind::kFloat:
+        return tree_.AddFloat(object.real);
+      case Kind::kComplex:
+        return tree_.AddComplex(pickle_.complexes[object.index]);
+      case Kind::kText:
+        return tree_.AddText(object.text);
+      case Kind::kBytes:
+        return tree_.AddText(object.text, ValueKind::kBytes);
+      case Kind::kDevice:
+        return tree_.AddText(object.text, ValueKind::kDevice);
+      case Kind::kTuple:
+        return tree_.AddItems(ValueKind::kTuple, IdsOf(ref));
+      case Kind::kList:
+        return tree_.AddItems(ValueKind::kList, IdsOf(ref));
+      case Kind::kSet:
+        return tree_.AddItems(ValueKind::kSet, IdsOf(ref));
+      case Kind::kSize:
+        return tree_.AddItems(ValueKind::kSize, IdsOf(ref));
+      case Kind::kDict: {
+        const std::vector<ValueTree::Id> ids = IdsOf(ref);
+        std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
+        for (size_t i = 0; i < ids.size(); i += 2) entries.emplace_back(ids[i], ids[i + 1]);
+        return tree_.AddMap(entries);
+      }
+      case Kind::kGlobal: {
+        const Global& global = pickle_.globals[object.index];
+        if (global.use != GlobalUse::kDType) return tree_.AddObject(global.name, tree_.AddNone(), tree_.AddNone());
+        return tree_.AddText(absl::StripPrefix(global.name, "torch."), ValueKind::kDType);
+      }
+      case Kind::kNumpyDType:
+        return tree_.AddText(pickle_.numpy_dtypes[object.index].name, ValueKind::kDType);
+      case Kind::kStorage:
+      case Kind::kTensor: {
+        const auto number = numbers_.find(ref);
+        return number == numbers_.end() ? tree_.AddNone() : tree_.AddTensor(number->second);
+      }
+      case Kind::kNumpyArray: {
+        const ValueTree::Id parts = tree_.AddItems(ValueKind::kTuple, IdsOf(ref));
+        return tree_.AddObject("numpy.ndarray", parts, tree_.AddNone());
+      }
+      case Kind::kObject: {
+        const Instance& of = pickle_.instances[object.index];
+        ValueTree::Id state = IdOf(of.state);
+        if (of.items != kNoRef || of.entries != kNoRef) {
+          state = tree_.AddItems(ValueKind::kTuple, {state, IdOf(of.items), IdOf(of.entries)});
+        }
+        return tree_.AddObject(pickle_.globals[pickle_.object(of.of).index].name, IdOf(of.arguments), state);
+      }
+    }
+    return tree_.AddNone();
+  }
+
+  const Pickle& pickle_;
+  const absl::flat_hash_map<Ref, uint64_t>& numbers_;
+  ValueTree tree_;
+  std::vector<ValueTree::Id> ids_;  // by Ref
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<NamedTensor>> FindTensors(const Pickle& pickle, absl::string_view below, NameForm form,
+                                                     const DecodeLimits& limits, ListingBudget* budget,
+                                                     uint64_t* other_values) {
+  Walk walk(pickle, budget);
+  CASK_RETURN_IF_ERROR(walk.Count());
+  if (other_values != nullptr) *other_values += walk.other_values();
+  if (walk.num_tensors() > LimitOf(limits.max_entries)) {
+    return PastLimit(absl::StrCat("the pickle has ", walk.num_tensors(), " ways to tensors"), "max_entries",
+                     limits.max_entries);
+  }
+  if (walk.longest_name() > LimitOf(limits.max_name_bytes)) {
+    return PastLimit(absl::StrCat("a tensor's name has ", walk.longest_name(), " bytes"), "max_name_bytes",
+                     limits.max_name_bytes);
+  }
+  // An exact name escapes what it holds.
+  constexpr uint64_t kMostEscaped = 6;
+  CASK_RETURN_IF_ERROR(budget->Charge(Plus(Times(walk.num_tensors(), sizeof(NamedTensor)),
+                                           Times(walk.name_bytes(), form == NameForm::kExact ? kMostEscaped : 1))));
+  std::vector<PathStep> path;
+  if (!below.empty()) path.push_back({PathStep::Kind::kAttribute, std::string(below), 0});
+  return walk.Names(std::move(path), form);
+}
+
+ValueTree ToValues(const Pickle& pickle, const absl::flat_hash_map<Ref, uint64_t>& numbers) {
+  return Converter(pickle, numbers).Convert();
+}
+
+}  // namespace tensorcask::torch

@@ -1,0 +1,332 @@
+// The recognizer of pickles: what it makes of each kind of value, and what it refuses.
+
+#include "tensorcask/serialize/torch/internal/pickle.h"
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/torch/internal/tensor_walk.h"
+#include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/tests/serialize/torch/torch_testing.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask::torch::testing {
+namespace {
+
+using tensorcask::testing::StatusIs;
+using ::testing::HasSubstr;
+using Code = absl::StatusCode;
+using namespace std::literals;  // NOLINT(google-build-using-namespace): ""s keeps NUL bytes
+
+// A pickle, its tensors, and its values as JSON, in which a tensor is the number of its object.
+struct Read {
+  Pickle pickle;
+  std::vector<NamedTensor> tensors;
+  std::string json;
+};
+
+absl::StatusOr<Read> ReadAll(absl::string_view bytes, bool opaque = false) {
+  DecodeLimits limits;
+  DecodeQuota quota = DecodeQuota::ForUnbacked(limits, ListingBudget::kBytesPerIndexByte * bytes.size());
+  ListingBudget budget(limits);
+  budget.AddIndex(bytes.size());
+  absl::StatusOr<Pickle> pickle = ReadPickle(bytes, {opaque, false}, &quota);
+  if (!pickle.ok()) return pickle.status();
+  Read read;
+  read.pickle = *std::move(pickle);
+  absl::StatusOr<std::vector<NamedTensor>> tensors = FindTensors(read.pickle, "", NameForm::kJoined, limits, &budget);
+  if (!tensors.ok()) return tensors.status();
+  read.tensors = *std::move(tensors);
+  const ValueTree values = ToValues(read.pickle, {});
+  ValueJsonOptions options;
+  options.max_bytes = 1 << 20;
+  absl::StatusOr<std::string> json = ValueToJson(values.root(), options);
+  if (!json.ok()) return json.status();
+  read.json = *std::move(json);
+  return read;
+}
+
+// ---- Values ---------------------------------------------------------------------------------------------------------
+
+struct ValueCase {
+  const char* name;
+  std::string value;  // instructions
+  const char* json;
+};
+
+class PickledValue : public ::testing::TestWithParam<ValueCase> {};
+
+TEST_P(PickledValue, IsThatOfPython) {
+  const absl::StatusOr<Read> read = ReadAll(Pickled(GetParam().value));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->json, GetParam().json);
+}
+
+std::string NumpyDType(absl::string_view name, absl::string_view order) {
+  return absl::StrCat(Call(Global("numpy", "dtype"), {Text(name), Bool(false), Bool(true)}),
+                      Tuple({Int(3), Text(order), "N", "N", "N", Int(-1), Int(-1), Int(0)}), "b");
+}
+
+const ValueCase kValues[] = {
+    {"None", "N", "null"},
+    {"Bools", Tuple({Bool(true), Bool(false)}), "[true,false]"},
+    {"Integers", List({"K\x07", "M\x01\x02", Int(-5), "\x8a\0"s, "\x8a\x01\xff"}), "[7,513,-5,0,-1]"},
+    {"LongOfEightBytes", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"s, "9223372036854775807"},
+    {"LongOfUint64", "\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0"s, "18446744073709551615"},
+    {"BigInteger", "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", "119547037146038801333356"},
+    {"NegativeBigInteger", "\x8a\x09\0\0\0\0\0\0\0\0\xff"s, "-18446744073709551616"},
+    {"Floats", List({Float(0.1), Float(-2.5e300)}), "[0.1,-2.5e+300]"},
+    {"Text", Text("gr\xc3\xb6\xc3\x9f\"e"), "\"gr\xc3\xb6\xc3\x9f\\\"e\""},
+    {"ShortText", "\x8c\x02hi", "\"hi\""},
+    {"TextOfPython2", "U\x02hi", "\"hi\""},
+    {"BytesOfPython2", "U\x02\xff\x01", "{\"bytes\":\"ff01\"}"},
+    {"Bytes", BytesValue("\x01\x02"), "{\"bytes\":\"0102\"}"},
+    {"LatinBytes", Call(Global("_codecs", "encode"), {Text("a\xc3\xbf"), Text("latin1")}), "{\"bytes\":\"61ff\"}"},
+    {"ByteArray", Call(Global("builtins", "bytearray"), {Text("\xc2\x80"), Text("latin-1")}), "{\"bytes\":\"80\"}"},
+    {"Tuples", List({")", Tuple({Int(1)}), "K\1\x85", "K\1K\2\x86", "K\1K\2K\3\x87"}), "[[],[1],[1],[1,2],[1,2,3]]"},
+    {"Append", "]K\1aK\2a", "[1,2]"},
+    {"Dict", Dict({{Text("a"), Int(1)}, {Text("b"), "N"}}), "{\"a\":1,\"b\":null}"},
+    {"IntegerKeys", Dict({{Int(3), Text("x")}}), "{\"3\":\"x\"}"},
+    {"MixedKeys", Dict({{Int(3), Int(0)}, {Text("a"), Int(1)}}), "{\"map\":[[3,0],[\"a\",1]]}"},
+    {"TheLastOfEqualKeys", Dict({{Text("a"), Int(1)}, {Text("b"), Int(2)}, {Text("a"), Int(3)}}), "{\"a\":3,\"b\":2}"},
+    {"TrueIsOne", Dict({{Int(1), Int(5)}, {Bool(true), Int(6)}, {Float(1.0), Int(7)}}), "{\"1\":7}"},
+    {"OrderedDict", Hooks() + "(" + Text("a") + "Nu", "{\"a\":null}"},
+    {"OrderedDictOfPairs", Call(Global("collections", "OrderedDict"), {List({List({Text("a"), Int(2)})})}),
+     "{\"a\":2}"},
+    {"OrderedDictWithState", Hooks() + Dict({{Text("_metadata"), "N"}}) + "b", "{}"},
+    {"DefaultDict", Call(Global("collections", "defaultdict"), {Global("__builtin__", "list")}) + Text("k") + "Ns",
+     "{\"k\":null}"},
+    {"Counter", Call(Global("collections", "Counter"), {Dict({{Text("a"), Int(2)}})}), "{\"a\":2}"},
+    {"Deque", Call(Global("collections", "deque"), {")", Int(9)}) + "(K\1K\2e", "[1,2]"},
+    {"Sets", Tuple({"\x8f(K\1K\2\x90", Call(Global("__builtin__", "set"), {List({Int(4)})}), "(K\5\x91"}),
+     "[[1,2],[4],[5]]"},
+    {"Complex", Call(Global("builtins", "complex"), {Float(1.5), Float(-2)}), "[1.5,-2.0]"},
+    {"Size", Call(Global("torch", "Size"), {Numbers({2, 3})}), "[2,3]"},
+    {"Device", Call(Global("torch", "device"), {Text("cuda"), Int(1)}), "\"cuda:1\""},
+    {"DType", Global("torch", "bfloat16"), "\"bfloat16\""},
+    {"Path", Call(Global("pathlib", "PosixPath"), {Text("/"), Text("a"), Text("b")}), "\"/a/b\""},
+    {"Namespace", Global("argparse", "Namespace") + ")\x81" + Dict({{Text("lr"), Float(0.5)}}) + "b",
+     "{\"object\":\"argparse.Namespace\",\"arguments\":[],\"state\":{\"lr\":0.5}}"},
+    {"NumpyScalars",
+     List({Call(Global("numpy.core.multiarray", "scalar"), {NumpyDType("f8", "<"), BytesValue(Bytes(0.25))}),
+           Call(Global("numpy._core.multiarray", "scalar"), {NumpyDType("i4", ">"), BytesValue("\0\0\1\0"s)})}),
+     "[0.25,256]"},
+    {"NumpyArray",
+     Call(Global("numpy.core.multiarray", "_reconstruct"),
+          {Global("numpy", "ndarray"), Numbers({0}), BytesValue("b")}) +
+         Tuple({Int(1), Numbers({2}), NumpyDType("u1", "|"), Bool(false), BytesValue("\1\2")}) + "b",
+     "{\"object\":\"numpy.ndarray\",\"arguments\":[[2],\"u1\",false,{\"bytes\":\"0102\"}],\"state\":null}"},
+    {"Memo", List({Text("a"), "q\5", "h\5", "0", "h\5"}), "[\"a\",\"a\"]"},
+    {"Duplicate", List({"K\1", "2"}), "[1,1]"},
+    {"PopMark", List({"K\1", "(K\2K\3", "1"}), "[1]"},
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, PickledValue, ::testing::ValuesIn(kValues),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(PickleTest, ProtocolsFourAndFiveHaveFramesAndNumberedMemos) {
+  for (const char protocol : {'\4', '\5'}) {
+    const std::string body =
+        "}\x94\x8c\1a\x94K\1s\x8c\5torch\x8c\5int64\x93\x94"
+        "0"
+        "h\1"
+        "0"
+        ".";
+    const std::string bytes =
+        absl::StrCat("\x80", absl::string_view(&protocol, 1), "\x95", Bytes(static_cast<uint64_t>(body.size())), body);
+    const absl::StatusOr<Read> read = ReadAll(bytes);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->json, "{\"a\":1}");
+    EXPECT_EQ(read->pickle.size_bytes, bytes.size());
+  }
+}
+
+TEST(PickleTest, OpaqueObjectsKeepWhatThePickleGivesThem) {
+  const std::string bytes =
+      Pickled(Tuple({Call(Global("os", "system"), {Text("ls")}),
+                     Global("my.module", "Model") + ")\x81" +
+                         Dict({{Text("w"), Tensor(Storage("FloatStorage", "0", 1), 0, {}, {})}}) + "b",
+                     Global("my.module", "List") + ")\x81" + "K\1a"}));
+  EXPECT_THAT(ReadAll(bytes).status(), StatusIs(Code::kUnimplemented, HasSubstr("os.system")));
+  const absl::StatusOr<Read> read = ReadAll(bytes, /*opaque=*/true);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->tensors.size(), 1u);
+  EXPECT_EQ(read->tensors[0].name, "1.w");
+  EXPECT_EQ(read->json,
+            "[{\"object\":\"os.system\",\"arguments\":[\"ls\"],\"state\":null},"
+            "{\"object\":\"my.module.Model\",\"arguments\":[],\"state\":{\"w\":null}},"
+            "{\"object\":\"my.module.List\",\"arguments\":[],\"state\":[null,[1],null]}]");
+  EXPECT_EQ(read->pickle.opaque_names, (std::vector<std::string>{"os.system", "my.module.Model", "my.module.List"}));
+}
+
+// ---- What is refused ------------------------------------------------------------------------------------------------
+
+struct RejectCase {
+  const char* name;
+  std::string bytes;  // the whole pickle
+  Code code;
+  const char* says;
+};
+
+class PickleRejects : public ::testing::TestWithParam<RejectCase> {};
+
+TEST_P(PickleRejects, WithCodeAndMessage) {
+  EXPECT_THAT(ReadAll(GetParam().bytes).status(), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
+}
+
+const std::string kFloats = Storage("FloatStorage", "0", 4);
+
+const RejectCase kRejected[] = {
+    {"Program", Pickled(Call(Global("posix", "system"), {Text("id")})), Code::kUnimplemented,
+     "names \"posix.system\", which would run a program"},
+    {"Eval", Pickled(Call(Global("__builtin__", "eval"), {Text("1")})), Code::kUnimplemented,
+     "\"builtins.eval\", which would run Python code"},
+    {"StackGlobal", "\x80\x04\x8c\2os\x8c\6system\x93.", Code::kUnimplemented, "os.system"},
+    {"UnknownClass", Pickled(Global("my.module", "Model")), Code::kUnimplemented, "is not one of the names"},
+    {"DottedName", Pickled(Global("torch", "os.system")), Code::kUnimplemented, "torch.os.system"},
+    {"LoadFromBytes", Pickled(Global("torch.storage", "_load_from_bytes")), Code::kUnimplemented,
+     "obey another pickle"},
+    {"Inst", "\x80\2(ios\nsystem\n.", Code::kDataLoss, "INST"},
+    {"Obj", "\x80\2(No.", Code::kDataLoss, "OBJ"},
+    {"Ext", "\x80\2\x82\1.", Code::kDataLoss, "EXT1"},
+    {"PersId", "\x80\2P1\n.", Code::kDataLoss, "PERSID"},
+    {"ProtocolZero", "\x80\2I1\n.", Code::kDataLoss, "protocol 0"},
+    {"OutOfBand", "\x80\5\x97.", Code::kDataLoss, "NEXT_BUFFER"},
+    {"UnknownInstruction", "\x80\2\xee.", Code::kDataLoss, "instruction 238"},
+    {"NoPickle", "hello", Code::kDataLoss, "does not begin"},
+    {"Empty", "", Code::kOutOfRange, "no bytes"},
+    {"ProtocolSix", "\x80\6N.", Code::kDataLoss, "protocol 6"},
+    {"NestedPickle", "\x80\2N\x80\2.", Code::kDataLoss, "another pickle begins"},
+    {"NoStop", "\x80\2N", Code::kOutOfRange, "ends"},
+    {"NothingAtStop", "\x80\2.", Code::kDataLoss, "0 values on its stack"},
+    {"TwoAtStop", "\x80\2NN.", Code::kDataLoss, "2 values on its stack"},
+    {"MarkAtStop", "\x80\2(.", Code::kDataLoss, "on its stack"},
+    {"TextPastTheEnd",
+     "\x80\2X\xff\xff\xff\xff"
+     "a.",
+     Code::kOutOfRange, "4294967295 bytes are wanted"},
+    {"NegativeLength", "\x80\2\x8b\xff\xff\xff\xff.", Code::kDataLoss, "a length of -1"},
+    {"HugeInteger", absl::StrCat("\x80\2\x8b", Bytes(int32_t{256}), std::string(256, 'x'), "."), Code::kDataLoss,
+     "an integer of 256 bytes"},
+    {"FrameThatLies", "\x80\4\x95\x09\0\0\0\0\0\0\0N."s, Code::kOutOfRange, "a frame of 9 bytes"},
+    {"FrameTooShort", "\x80\4\x95\1\0\0\0\0\0\0\0K\1."s, Code::kDataLoss, "leaves its frame"},
+    {"StopInsideAFrame", "\x80\4\x95\3\0\0\0\0\0\0\0N.N"s, Code::kDataLoss, "ends inside a frame"},
+    {"MemoNeverSet", "\x80\2h\5.", Code::kDataLoss, "memo 5 was never set"},
+    {"MemoCutShort", "\x80\2Nr", Code::kOutOfRange, "ends"},
+    {"MemoPastTheBytes", "\x80\2Nr\0\0\0\x80."s, Code::kDataLoss, "memo 2147483648"},
+    {"MemoOfNothing", "\x80\2q\1.", Code::kDataLoss, "takes 1 values"},
+    {"Underflow", "\x80\2N\x87.", Code::kDataLoss, "takes 3 values; the stack has 1"},
+    {"BelowAMark", "\x80\2N(\x85.", Code::kDataLoss, "takes 1 values; the stack has 0"},
+    {"NoMark", "\x80\2Nt.", Code::kDataLoss, "wants a mark"},
+    {"OddItems", "\x80\2}(Nu.", Code::kDataLoss, "without a value"},
+    {"AppendToDict", "\x80\2}Na.", Code::kDataLoss, "not a list"},
+    {"AppendToTuple", "\x80\2)(Ne.", Code::kDataLoss, "not a list"},
+    {"SetItemOfList", "\x80\2]NNs.", Code::kDataLoss, "not a dict"},
+    {"UnhashableKey", "\x80\2}]Ns.", Code::kDataLoss, "a key of a dict"},
+    {"CallOfText", Pickled(Text("a") + ")R"), Code::kDataLoss, "not a function"},
+    {"CallWithList", Pickled(Hooks().substr(0, Hooks().size() - 3) + "]R"), Code::kDataLoss, "not a tuple"},
+    {"CallOfStorageClass", Pickled(Call(Global("torch", "FloatStorage"), {})), Code::kDataLoss, "only name"},
+    {"StateOfAGlobal", Pickled(Global("torch", "Tensor") + "}b"), Code::kDataLoss, "has none"},
+    {"StateOfAList", Pickled("]}b"), Code::kDataLoss, "has none"},
+    {"SameKeyTwice", Pickled(Tuple({kFloats, Storage("LongStorage", "0", 4)})), Code::kDataLoss, "declared twice"},
+    {"SameKeyOfTwoSizes", Pickled(Tuple({kFloats, Storage("FloatStorage", "0", 5)})), Code::kDataLoss,
+     "declared twice"},
+    {"IdOfText", Pickled(Text("storage") + "Q"), Code::kDataLoss, "not a tuple"},
+    {"IdOfAModule", Pickled(Tuple({Text("module"), "N"}) + "Q"), Code::kDataLoss, "does not begin with \"storage\""},
+    {"ShortId", Pickled(Tuple({Text("storage"), "N"}) + "Q"), Code::kDataLoss, "without a class"},
+    {"StorageOfADict",
+     Pickled(Tuple({Text("storage"), Global("collections", "OrderedDict"), Text("0"), Text("cpu"), Int(1)}) + "Q"),
+     Code::kDataLoss, "has the class"},
+    {"NegativeStorage", Pickled(Storage("FloatStorage", "0", -4)), Code::kDataLoss, "-4 elements"},
+    {"NegativeSize", Pickled(Tensor(kFloats, 0, {-1}, {1})), Code::kDataLoss, "has -1 for an axis"},
+    {"NegativeStride", Pickled(Tensor(kFloats, 0, {2}, {-1})), Code::kDataLoss, "has -1 for an axis"},
+    {"NegativeOffset", Pickled(Tensor(kFloats, -1, {1}, {1})), Code::kDataLoss, "begins at element -1"},
+    {"OffsetPastTheStorage", Pickled(Tensor(kFloats, 4, {1}, {1})), Code::kDataLoss, "its storage has 4"},
+    {"StridePastTheStorage", Pickled(Tensor(kFloats, 0, {2, 2}, {4, 1})), Code::kDataLoss, "its storage has 4"},
+    {"SizeOverflow", Pickled(Tensor(kFloats, 0, {2000000000, 2000000000, 2000000000}, {0, 0, 0})), Code::kDataLoss,
+     "a tensor"},
+    {"RanksDiffer", Pickled(Tensor(kFloats, 0, {2, 2}, {1})), Code::kDataLoss, "2 sizes, but 1 strides"},
+    {"RankOf1000", Pickled(Tensor(kFloats, 0, std::vector<int32_t>(1000, 1), std::vector<int32_t>(1000, 1))),
+     Code::kDataLoss, "1000 axes"},
+    {"TensorOfText", Pickled(Call(Global("torch._utils", "_rebuild_tensor_v2"), {Text("0"), Int(0), ")", ")"})),
+     Code::kDataLoss, "a storage, an offset"},
+    {"TensorOfOneArgument", Pickled(Call(Global("torch._utils", "_rebuild_tensor_v2"), {kFloats})), Code::kDataLoss,
+     "called with 1 argument"},
+    {"UnknownMetadata", Pickled(Tensor(kFloats, 0, {4}, {1}, {Dict({{Text("x"), Bool(true)}})})), Code::kUnimplemented,
+     "only \"conj\" and \"neg\""},
+    {"ListInItself", "\x80\2]q\1h\1a.", Code::kUnimplemented, "contains itself"},
+    {"DictInItself", "\x80\2}q\1Nh\1s.", Code::kUnimplemented, "contains itself"},
+    {"Deep", absl::StrCat("\x80\2", std::string(100000, ']'), std::string(99999, 'a'), "."), Code::kUnimplemented,
+     "nested"},
+};
+INSTANTIATE_TEST_SUITE_P(Malformed, PickleRejects, ::testing::ValuesIn(kRejected),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Lists that hold the one before twice: 2^34 ways to one tensor, in 200 bytes.
+TEST(PickleTest, WaysAreCountedBeforeNamesAreMade) {
+  std::string value = Tensor(kFloats, 0, {4}, {1});
+  for (char i = 0; i < 34; ++i) {
+    const std::string slot(1, i);
+    value += absl::StrCat("q", slot, "0](h", slot, "h", slot, "e");
+  }
+  EXPECT_THAT(ReadAll(Pickled(value)).status(), StatusIs(Code::kResourceExhausted, HasSubstr("17179869184 ways")));
+}
+
+// What a few bytes repeat may not take memory without end.
+TEST(PickleTest, MemoryIsThatOfTheBytes) {
+  std::string value = List({Text(std::string(60000, 'x')), "q\1"});
+  value += "(";
+  for (int i = 0; i < 100000; ++i) value += Global("_codecs", "encode") + "h\1" + Text("latin1") + "\x86R";
+  value += "e";
+  EXPECT_THAT(ReadAll(Pickled(value)).status(),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
+}
+
+TEST(PickleTest, EmptyStoragesMayHaveSeveralTypes) {
+  const absl::StatusOr<Read> read = ReadAll(Pickled(Tuple(
+      {Tensor(Storage("FloatStorage", "0", 0), 0, {0}, {1}), Tensor(Storage("LongStorage", "0", 0), 0, {0}, {1})})));
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->pickle.tensors.size(), 2u);
+  EXPECT_EQ(read->pickle.tensors[0].dtype, DType::kFloat32);
+  EXPECT_EQ(read->pickle.tensors[1].dtype, DType::kInt64);
+}
+
+// The example of FORMAT.md section 6; what stands behind '#' is for people.
+TEST(PickleTest, TheExampleIsRead) {
+  std::ifstream in("serialize/torch/FORMAT.md");
+  ASSERT_TRUE(in.good());
+  std::string line;
+  while (std::getline(in, line) && line != "```hex") {
+  }
+  std::string bytes;
+  while (std::getline(in, line) && line != "```") {
+    for (const absl::string_view digits : absl::StrSplit(line.substr(0, line.find('#')), ' ', absl::SkipEmpty())) {
+      bytes += absl::HexStringToBytes(digits);
+    }
+  }
+  const absl::StatusOr<Read> read = ReadAll(bytes);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->pickle.size_bytes, bytes.size());
+  ASSERT_EQ(read->tensors.size(), 1u);
+  EXPECT_EQ(read->tensors[0].name, "w");
+  const PickledTensor& tensor = read->pickle.tensors[0];
+  EXPECT_EQ(tensor.dtype, DType::kFloat32);
+  ASSERT_EQ(read->pickle.storages.size(), 1u);
+  EXPECT_EQ(read->pickle.storages[0].num_elements, 2u);
+  EXPECT_EQ(read->pickle.object(read->pickle.storages[0].key).text, "0");
+}
+
+}  // namespace
+}  // namespace tensorcask::torch::testing

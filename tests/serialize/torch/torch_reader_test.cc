@@ -1,0 +1,464 @@
+// Files of torch.save, whole and damaged, in both containers.
+
+#include "tensorcask/serialize/torch/torch_reader.h"
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/serialize/values/value_path.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/compare.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/torch/torch_testing.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask::torch::testing {
+namespace {
+
+using tensorcask::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Code = absl::StatusCode;
+using Elements = tensorcask::Tensor;
+
+absl::StatusOr<TorchReader> OpenBytes(const std::string& bytes, const TorchReaderOptions& options = {}) {
+  return TorchReader::OpenSource(MakeMemorySource("m.pt", bytes), options);
+}
+
+std::string FloatBytes(int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) bytes += Bytes(static_cast<float>(i));
+  return bytes;
+}
+
+const std::string kSix = FloatBytes(6);
+const std::string kStorage = Storage("FloatStorage", "0", 6);
+
+std::vector<std::string> Names(const TorchReader& reader) {
+  std::vector<std::string> names;
+  for (const TorchEntry& entry : reader.entries()) names.push_back(entry.name);
+  return names;
+}
+
+std::vector<float> Floats(const absl::StatusOr<Elements>& tensor) {
+  if (!tensor.ok()) {
+    ADD_FAILURE() << tensor.status();
+    return {};
+  }
+  return std::vector<float>(tensor->data<float>(), tensor->data<float>() + tensor->num_elements());
+}
+
+// ---- Names ----------------------------------------------------------------------------------------------------------
+
+std::string ValueTensor(int offset) { return Tensor(kStorage, offset, {1}, {1}); }
+
+TEST(TorchReaderTest, NamesJoinTheSteps) {
+  const std::string value = Dict({{Text("model"), Dict({{Text("w"), ValueTensor(0)}})},
+                                  {Text("groups"), List({Int(1), Dict({{Int(7), ValueTensor(1)}})})},
+                                  {Text("set"), Tuple({ValueTensor(2)})}});
+  const std::string file = TorchZip(value, {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(Names(*reader), ElementsAre("groups.1.7", "model.w", "set.0"));
+  EXPECT_THAT(Floats(reader->Read("groups.1.7")), ElementsAre(1));
+  const ValueTree values = reader->Values();
+  ValueJsonOptions options;
+  options.tensor_name = [&](uint64_t number) { return reader->entries()[number].name; };
+  EXPECT_EQ(*ValueToJson(values.root(), options),
+            "{\"model\":{\"w\":{\"tensor\":\"model.w\"}},\"groups\":[1,{\"7\":{\"tensor\":\"groups.1.7\"}}],"
+            "\"set\":[{\"tensor\":\"set.0\"}]}");
+  EXPECT_EQ(FindValue(values.root(), "groups[0]")->int_value(), 1);
+}
+
+TEST(TorchReaderTest, NamesOfTwoTensorsAreExact) {
+  const std::string value = Dict(
+      {{Text("a"), Dict({{Text("b"), ValueTensor(0)}})}, {Text("a.b"), ValueTensor(1)}, {Text("c"), ValueTensor(2)}});
+  const std::string file = TorchZip(value, {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(Names(*reader), ElementsAre("[\"a\"][\"b\"]", "[\"a.b\"]", "c"));
+  EXPECT_THAT(Floats(reader->Read("[\"a.b\"]")), ElementsAre(1));
+}
+
+TEST(TorchReaderTest, AnExactNameMayBeTakenToo) {
+  const std::string value = Dict({{Text("a"), Dict({{Text("b"), ValueTensor(0)}})},
+                                  {Text("a.b"), ValueTensor(1)},
+                                  {Text("[\"a.b\"]"), ValueTensor(2)}});
+  const std::string file = TorchZip(value, {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(Names(*reader), ElementsAre("[\"[\\\"a.b\\\"]\"]", "[\"a\"][\"b\"]", "[\"a.b\"]"));
+}
+
+TEST(TorchReaderTest, OneTensorHasNoName) {
+  const std::string file = TorchZip(Tensor(kStorage, 0, {2, 3}, {3, 1}), {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_FALSE(reader->has_names());
+  EXPECT_THAT(Floats(reader->Read("")), ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+// ---- Geometry -------------------------------------------------------------------------------------------------------
+
+struct GeometryCase {
+  const char* name;
+  int offset;
+  std::vector<int32_t> size;
+  std::vector<int32_t> stride;
+  std::vector<float> elements;
+  const char* encoding;
+};
+
+class TorchGeometry : public ::testing::TestWithParam<std::tuple<GeometryCase, const char*>> {};
+
+TEST_P(TorchGeometry, IsReadInEachWay) {
+  const auto& [geometry, container] = GetParam();
+  const std::string value = Dict({{Text("w"), Tensor(kStorage, geometry.offset, geometry.size, geometry.stride)}});
+  const std::string kind = container;
+  const std::string file = kind == "stream" ? TorchStream(value, {{"0", kSix}}, 4)
+                                            : TorchZip(value, {{"0", kSix}}, {}, kind == "deflated" ? 6 : 0);
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const TorchEntry& entry = reader->entries()[0];
+  if (kind != "deflated") {
+    EXPECT_EQ(entry.encoding, geometry.encoding);
+  }
+  const absl::StatusOr<Elements> tensor = reader->Read("w");
+  EXPECT_EQ(Floats(tensor), geometry.elements);
+  const absl::StatusOr<TensorView> view = reader->ReadView("w");
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_TRUE(Equal(*view, *tensor));
+  const absl::StatusOr<Elements> mapped = reader->Map("w");
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  EXPECT_TRUE(Equal(*mapped, *tensor));
+  Elements into = *Elements::Create(tensor->dtype(), tensor->shape());
+  TensorView target = into;
+  ASSERT_TRUE(reader->ReadInto("w", &target).ok());
+  EXPECT_TRUE(Equal(into, *tensor));
+  for (int axis = 0; axis < tensor->shape().rank(); ++axis) {
+    if (tensor->shape().dim(axis) < 2) continue;
+    std::vector<TensorSlice::Extent> extents(geometry.size.size());
+    extents[static_cast<size_t>(axis)] = {1, 1};
+    const TensorSlice slice = *TensorSlice::Create(extents);
+    const absl::StatusOr<Elements> part = reader->ReadSlice("w", slice);
+    ASSERT_TRUE(part.ok()) << part.status();
+    EXPECT_TRUE(Equal(*part, *TensorView(*tensor).Slice(slice))) << slice;
+  }
+  EXPECT_THAT(reader->ReadSlice("w", TensorSlice::Full(5)).status(), StatusIs(Code::kInvalidArgument, HasSubstr("")));
+}
+
+const GeometryCase kGeometries[] = {
+    {"RowMajor", 0, {2, 3}, {3, 1}, {0, 1, 2, 3, 4, 5}, "plain"},
+    {"Scalar", 4, {}, {}, {4}, "plain"},
+    {"Empty", 6, {0, 2}, {2, 1}, {}, "plain"},
+    {"Part", 2, {3}, {1}, {2, 3, 4}, "plain"},
+    {"Transposed", 0, {3, 2}, {1, 3}, {0, 3, 1, 4, 2, 5}, "plain"},
+    {"EverySecond", 1, {3}, {2}, {1, 3, 5}, "strided"},
+    {"Column", 2, {2, 1}, {3, 1}, {2, 5}, "strided"},
+    {"Expanded", 1, {2, 2}, {0, 1}, {1, 2, 1, 2}, "strided"},
+    {"Overlapping", 0, {3, 2}, {1, 2}, {0, 2, 1, 3, 2, 4}, "strided"},
+};
+INSTANTIATE_TEST_SUITE_P(Views, TorchGeometry,
+                         ::testing::Combine(::testing::ValuesIn(kGeometries),
+                                            ::testing::Values("zip", "deflated", "stream")),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param).name, "_", std::get<1>(info.param));
+                         });
+
+// 2^40 elements of 4: refused before memory is asked for.
+TEST(TorchReaderTest, RepeatedElementsAreBounded) {
+  const std::string file =
+      TorchZip(Dict({{Text("w"), Tensor(kStorage, 0, {1 << 20, 1 << 20}, {0, 0})}}), {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(reader->Read("w").status(), StatusIs(Code::kResourceExhausted, HasSubstr("m.pt: tensor \"w\"")));
+  const TensorSlice slice = *TensorSlice::Parse("3,2:7,2");
+  EXPECT_THAT(Floats(reader->ReadSlice("w", slice)), ElementsAre(0, 0, 0, 0));
+}
+
+// ---- Kinds of tensors -----------------------------------------------------------------------------------------------
+
+TEST(TorchReaderTest, ConjugateAndNegativeViewsAreComputed) {
+  const std::string storage = Storage("ComplexFloatStorage", "0", 3);
+  const std::string value = Dict(
+      {{Text("conj"), Tensor(storage, 1, {2}, {1}, {Dict({{Text("conj"), Bool(true)}})})},
+       {Text("both"), Tensor(storage, 0, {1}, {1}, {Dict({{Text("conj"), Bool(true)}, {Text("neg"), Bool(true)}})})}});
+  const std::string file = TorchZip(value, {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const absl::StatusOr<Elements> conj = reader->Read("conj");
+  ASSERT_TRUE(conj.ok()) << conj.status();
+  EXPECT_EQ(conj->data<std::complex<float>>()[0], std::complex<float>(2, -3));
+  EXPECT_EQ(conj->data<std::complex<float>>()[1], std::complex<float>(4, -5));
+  EXPECT_EQ(reader->Map("both")->data<std::complex<float>>()[0], std::complex<float>(-0.0f, 1));
+}
+
+TEST(TorchReaderTest, BigEndianArchivesAreSwapped) {
+  std::string bytes = kSix;
+  for (size_t i = 0; i < bytes.size(); i += 4)
+    std::reverse(bytes.begin() + static_cast<int>(i), bytes.begin() + static_cast<int>(i) + 4);
+  const std::string file =
+      TorchZip(Dict({{Text("w"), Tensor(kStorage, 1, {2}, {2})}}), {{"0", bytes}}, {{"byteorder", "big"}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(Floats(reader->Read("w")), ElementsAre(1, 3));
+}
+
+TEST(TorchReaderTest, TiedTensorsNameOneAnother) {
+  const std::string value = Dict({{Text("lm_head"), Tensor(kStorage, 0, {2, 3}, {3, 1})},
+                                  {Text("embed"), Tensor(kStorage, 0, {2, 3}, {3, 1})},
+                                  {Text("other"), Tensor(kStorage, 0, {3, 2}, {2, 1})}});
+  const std::string file = TorchZip(value, {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(reader->FindEntry("embed")->alias_of, "");
+  EXPECT_EQ(reader->FindEntry("lm_head")->alias_of, "embed");
+  EXPECT_EQ(reader->FindEntry("other")->alias_of, "");
+}
+
+TEST(TorchReaderTest, ParametersHaveMetadata) {
+  const std::string value =
+      Dict({{Text("w"), Call(Global("torch._utils", "_rebuild_parameter"), {ValueTensor(0), Bool(true), Hooks()})}});
+  const std::string file = TorchZip(value, {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_TRUE(reader->entries()[0].has_metadata);
+  EXPECT_TRUE(reader->Metadata("w")->requires_grad);
+}
+
+TEST(TorchReaderTest, QuantizedTensorsAreTheirIntegers) {
+  const auto quantized = [](const std::string& parameters) {
+    return Call(Global("torch._utils", "_rebuild_qtensor"), {Storage("QInt8Storage", "0", 4), Int(0), Numbers({4}),
+                                                             Numbers({1}), parameters, Bool(false), Hooks()});
+  };
+  const std::string value = Dict(
+      {{Text("a"), quantized(Tuple({Global("torch", "per_tensor_affine"), Float(0.5), Int(3)}))},
+       {Text("b"),
+        quantized(Tuple({Global("torch", "per_channel_affine"), Tensor(Storage("FloatStorage", "1", 2), 0, {2}, {1}),
+                         Tensor(Storage("LongStorage", "2", 2), 0, {2}, {1}), Int(0)}))}});
+  const std::string file =
+      TorchZip(value, {{"0", "\1\2\3\xff"}, {"1", FloatBytes(2)}, {"2", Bytes(int64_t{-4}) + Bytes(int64_t{5})}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(reader->Read("a")->dtype(), DType::kQint8);
+  const absl::StatusOr<TensorMetadata> a = reader->Metadata("a");
+  ASSERT_TRUE(a.ok()) << a.status();
+  EXPECT_EQ(a->attributes.at("torch.scale"), "0.5");
+  EXPECT_EQ(a->attributes.at("torch.zero_point"), "3");
+  const absl::StatusOr<TensorMetadata> b = reader->Metadata("b");
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_EQ(b->attributes.at("torch.scale"), "[0.0,1.0]");
+  EXPECT_EQ(b->attributes.at("torch.zero_point"), "[-4,5]");
+  EXPECT_EQ(b->attributes.at("torch.axis"), "0");
+}
+
+struct ListedCase {
+  const char* name;
+  std::string value;
+  const char* says;
+};
+
+class TorchListed : public ::testing::TestWithParam<ListedCase> {};
+
+TEST_P(TorchListed, WithTheReason) {
+  const std::string file = TorchZip(Dict({{Text("w"), GetParam().value}}), {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const TorchEntry* const entry = reader->FindEntry("w");
+  ASSERT_NE(entry, nullptr);
+  EXPECT_THAT(entry->read_status, StatusIs(Code::kUnimplemented, HasSubstr(GetParam().says)));
+  EXPECT_THAT(entry->shape.dims(), ElementsAre(2, 3));
+  EXPECT_THAT(reader->Read("w").status(), StatusIs(Code::kUnimplemented, HasSubstr("m.pt: tensor \"w\"")));
+}
+
+std::string Shell(const std::string& first) {
+  return Call(Global("torch._utils", "_rebuild_wrapper_subclass"),
+              {first, Global("torch", "float32"), Numbers({2, 3}), Numbers({3, 1}), Int(0),
+               Call(Global("torch.serialization", "_get_layout"), {Text("torch.strided")}),
+               Call(Global("torch", "device"), {Text("cpu")}), Bool(false)});
+}
+
+const ListedCase kListed[] = {
+    {"Meta",
+     Call(Global("torch._utils", "_rebuild_meta_tensor_no_storage"),
+          {Global("torch", "float32"), Numbers({2, 3}), Numbers({3, 1}), Bool(false)}),
+     "\"meta\""},
+    {"Sparse",
+     Call(Global("torch._utils", "_rebuild_sparse_tensor"),
+          {Call(Global("torch.serialization", "_get_layout"), {Text("torch.sparse_coo")}),
+           Tuple({ValueTensor(0), ValueTensor(1), Call(Global("torch", "Size"), {Numbers({2, 3})})})}),
+     "indices and values are tensors below"},
+    {"Complex32",
+     Call(Global("torch._utils", "_rebuild_tensor_v3"),
+          {Storage("UntypedStorage", "0", 24), Int(0), Numbers({2, 3}), Numbers({3, 1}), Bool(false), Hooks(),
+           Global("torch", "complex32")}),
+     "complex32"},
+    {"Wrapper", Shell(Global("torch", "Tensor")), "keeps its elements in other tensors"},
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, TorchListed, ::testing::ValuesIn(kListed),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(TorchReaderTest, PartsOfOtherTensorsAreListedBelowThem) {
+  const std::string tensor =
+      Call(Global("torch._tensor", "_rebuild_from_type_v2"),
+           {Global("torch._utils", "_rebuild_wrapper_subclass"), Global("torch.distributed.tensor", "DTensor"),
+            Tuple({Global("torch.distributed.tensor", "DTensor"), Global("torch", "float32"), Numbers({4, 3}),
+                   Numbers({3, 1}), Int(0), Call(Global("torch.serialization", "_get_layout"), {Text("torch.strided")}),
+                   Call(Global("torch", "device"), {Text("cpu")}), Bool(false)}),
+            Tuple({"N", Dict({{Text("_local_tensor"), Tensor(kStorage, 0, {2, 3}, {3, 1})}})})});
+  const std::string file = TorchZip(Dict({{Text("w"), tensor}}), {{"0", kSix}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(Names(*reader), ElementsAre("w", "w._local_tensor"));
+  EXPECT_THAT(reader->entries()[0].shape.dims(), ElementsAre(4, 3));
+  EXPECT_TRUE(absl::IsUnimplemented(reader->entries()[0].read_status));
+  EXPECT_EQ(Floats(reader->Read("w._local_tensor")).size(), 6u);
+}
+
+// ---- Records --------------------------------------------------------------------------------------------------------
+
+struct FileCase {
+  const char* name;
+  std::string bytes;
+  const char* says;
+};
+
+class TorchFileRejects : public ::testing::TestWithParam<FileCase> {};
+
+TEST_P(TorchFileRejects, NamingTheFile) {
+  EXPECT_THAT(OpenBytes(GetParam().bytes).status(), StatusIs(Code::kDataLoss, HasSubstr(GetParam().says)));
+  EXPECT_THAT(std::string(OpenBytes(GetParam().bytes).status().message()), HasSubstr("m.pt: "));
+}
+
+const std::string kValue = Dict({{Text("w"), Tensor(kStorage, 0, {2, 3}, {3, 1})}});
+
+const FileCase kBadFiles[] = {
+    {"NoRecord", TorchZip(kValue, {{"1", kSix}}), "no record \"data/0\""},
+    {"ShortRecord", TorchZip(kValue, {{"0", FloatBytes(5)}}), "has 20 bytes; its storage of 6 elements needs 24"},
+    {"KeyOutside", TorchZip(Dict({{Text("w"), Tensor(Storage("FloatStorage", "../data.pkl", 1), 0, {1}, {1})}}), {}),
+     "no record \"data/../data.pkl\""},
+    {"NewVersion", TorchZip(kValue, {{"0", kSix}}, {{"version", "999\n"}}), "\"999\"; 1 to 10 are read"},
+    {"VersionOfText", TorchZip(kValue, {{"0", kSix}}, {{"version", "x"}}), "the record \"version\" is \"x\""},
+    {"ByteOrder", TorchZip(kValue, {{"0", kSix}}, {{"byteorder", "little\n"}}), "wanted \"little\" or \"big\""},
+    {"OnlyCase", TorchZip(kValue, {{"0", kSix}}, {{"DATA/0", ""}}), "differ only in case"},
+    {"BytesBehindThePickle", TorchZip("N.N", {}), "2 bytes behind the end of the pickle"},
+    {"Tar", std::string(257, 'x') + "ustar" + std::string(250, 0), "a tar archive"},
+    {"Text", "version https://git-lfs.github.com", "neither a zip archive"},
+    {"PlainPickle", Pickled("N"), "a pickle that torch.save did not write"},
+    {"StreamWithoutAStorage", TorchStream(kValue, {}, 4), "whose bytes the stream does not have"},
+    {"StreamOfAnotherStorage", TorchStream(kValue, {{"0", kSix}, {"9", kSix}}, 4), "which its object does not name"},
+    {"StreamOfAStorageTwice", TorchStream(kValue, {{"0", kSix}, {"0", kSix}}, 4), "storage \"0\" twice"},
+    {"StreamOfAnotherSize", TorchStream(kValue, {{"0", FloatBytes(5)}}, 4), "has 5 elements in the stream"},
+};
+INSTANTIATE_TEST_SUITE_P(Files, TorchFileRejects, ::testing::ValuesIn(kBadFiles),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(TorchReaderTest, AWrongChecksumIsFoundOnReading) {
+  std::string file = TorchZip(kValue, {{"0", kSix}});
+  file[file.find(kSix)] ^= 1;
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(reader->Read("w").status(), StatusIs(Code::kDataLoss, HasSubstr("m.pt: tensor \"w\"")));
+  EXPECT_THAT(reader->Map("w").status(), StatusIs(Code::kDataLoss, HasSubstr("")));
+  std::vector<std::string> damaged;
+  ASSERT_TRUE(reader->VerifyAll([&](const TorchDamage& damage) { damaged.push_back(damage.tensor); }).ok());
+  EXPECT_THAT(damaged, ElementsAre("w"));
+  TorchReaderOptions options;
+  options.verify = false;
+  EXPECT_TRUE(OpenBytes(file, options)->Read("w").ok());
+}
+
+TEST(TorchReaderTest, ChecksumsOfZeroAreNone) {
+  std::string file = TorchZip(kValue, {{"0", kSix}});
+  for (size_t at = 0; at + 46 < file.size(); ++at) {
+    if (file.compare(at, 4, "PK\3\4") == 0) file.replace(at + 14, 4, 4, '\0');
+    if (file.compare(at, 4, "PK\1\2") == 0) file.replace(at + 16, 4, 4, '\0');
+  }
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_FALSE(reader->entries()[0].has_checksum);
+  EXPECT_TRUE(reader->Read("w").ok());
+}
+
+TEST(TorchReaderTest, AStorageWithoutItsDataIsNotRead) {
+  std::string file = TorchZip(kValue, {{"0", std::string(24, '\0')}});
+  for (size_t at = 0; at + 46 < file.size(); ++at) {
+    const bool is_local = file.compare(at, 4, "PK\3\4") == 0 && file.compare(at + 30, 14, "archive/data/0") == 0;
+    const bool is_entry = file.compare(at, 4, "PK\1\2") == 0 && file.compare(at + 46, 14, "archive/data/0") == 0;
+    if (is_local) file.replace(at + 14, 4, 4, '\0');
+    if (is_entry) file.replace(at + 16, 4, 4, '\0');
+  }
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(reader->Read("w").status(), StatusIs(Code::kDataLoss, HasSubstr("saved without its data (skip_data)")));
+}
+
+TEST(TorchReaderTest, NotesSayWhatNoTensorHas) {
+  const std::string value = Dict({{Text("w"), Tensor(kStorage, 0, {2}, {1})}});
+  const std::string file = TorchZip(value, {{"0", FloatBytes(8)}});
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(reader->notes(), ElementsAre(HasSubstr("8 bytes that its storage does not need"),
+                                           HasSubstr("16 of 24 bytes of storages belong to no tensor")));
+  const std::string more =
+      TorchZip(Dict({{Text("epoch"), Int(3)}, {Text("w"), Tensor(kStorage, 0, {6}, {1})}}), {{"0", kSix}});
+  EXPECT_THAT(OpenBytes(more)->notes(), ElementsAre(HasSubstr("has 1 value beside its tensors")));
+  const std::string stream = TorchStream(kValue, {{"0", kSix}}, 4);
+  EXPECT_THAT(OpenBytes(stream)->notes(), IsEmpty());
+  const std::string two = stream + stream;
+  EXPECT_THAT(OpenBytes(two)->notes(), ElementsAre(HasSubstr("another save may follow")));
+}
+
+// ---- Damage ---------------------------------------------------------------------------------------------------------
+
+// Refused, or the same elements; never a crash.
+void CheckDamaged(const std::string& bytes, bool has_checksums) {
+  const absl::StatusOr<TorchReader> reader = OpenBytes(bytes);
+  if (!reader.ok()) return;
+  for (const TorchEntry& entry : reader->entries()) {
+    const absl::StatusOr<Elements> tensor = reader->Read(entry.name);
+    if (!tensor.ok() || !has_checksums) continue;
+    EXPECT_EQ(entry.name, "w");
+    EXPECT_THAT(Floats(tensor), ElementsAre(0, 1, 2, 3, 4, 5));
+  }
+  reader->VerifyAll([](const TorchDamage&) {}).IgnoreError();
+}
+
+TEST(TorchReaderTest, EachCutAndEachChangedByte) {
+  const std::pair<std::string, bool> kFiles[] = {
+      {TorchZip(kValue, {{"0", kSix}}), true},
+      {TorchZip(kValue, {{"0", kSix}}, {}, 6), true},
+      {TorchStream(kValue, {{"0", kSix}}, 4), false},
+  };
+  for (const auto& [file, has_checksums] : kFiles) {
+    for (size_t size = 0; size < file.size(); ++size) {
+      EXPECT_FALSE(OpenBytes(file.substr(0, size)).ok()) << size << " of " << file.size();
+    }
+    for (size_t at = 0; at < file.size(); ++at) {
+      for (const int change : {0x01, 0x80, 0xff}) {
+        std::string changed = file;
+        changed[at] = static_cast<char>(changed[at] ^ change);
+        SCOPED_TRACE(absl::StrCat("byte ", at, " of ", file.size(), " xor ", change));
+        CheckDamaged(changed, has_checksums);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask::torch::testing

@@ -1,0 +1,183 @@
+// Values without behaviour: trees, JSON and paths.
+
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/values/value.h"
+#include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/serialize/values/value_path.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+using Code = absl::StatusCode;
+using Step = PathStep::Kind;
+
+std::string Json(const ValueTree& tree) { return ValueToJson(tree.root()).value_or("error"); }
+
+TEST(ValueTest, KeepsWhatItWasGiven) {
+  ValueTree tree;
+  EXPECT_TRUE(tree.empty());
+  EXPECT_EQ(tree.value(tree.AddInt(-7, 16)).int_value(), -7);
+  EXPECT_EQ(tree.root().bits(), 16);
+  EXPECT_EQ(tree.value(tree.AddUint(std::numeric_limits<uint64_t>::max(), 64)).uint_value(), UINT64_MAX);
+  EXPECT_EQ(tree.value(tree.AddFloat(-0.5, 32)).float_value(), -0.5);
+  EXPECT_EQ(tree.value(tree.AddComplex({1, -2})).complex_value(), std::complex<double>(1, -2));
+  EXPECT_TRUE(tree.value(tree.AddBool(true)).bool_value());
+  EXPECT_EQ(tree.value(tree.AddText("hi")).text(), "hi");
+  EXPECT_EQ(tree.value(tree.AddText("\x01", ValueKind::kBytes)).text(), "\x01");
+  EXPECT_EQ(tree.value(tree.AddTensor(9)).tensor(), 9u);
+  const FileArray array = {ValueKind::kUint, 32, 100, 4096, 400};
+  EXPECT_EQ(tree.value(tree.AddFileArray(array)).file_array(), array);
+  EXPECT_EQ(tree.value(tree.AddNone()).kind(), ValueKind::kNone);
+  const ValueTree::Id one = tree.AddInt(1);
+  const Value list = tree.value(tree.AddItems(ValueKind::kList, {one, one}));
+  EXPECT_EQ(list.size(), 2u);
+  EXPECT_EQ(list.item(1).int_value(), 1);
+  const Value map = tree.value(tree.AddMap({{one, list.id()}}));
+  EXPECT_EQ(map.key(0).int_value(), 1);
+  EXPECT_EQ(map.entry(0).id(), list.id());
+  const Value object = tree.value(tree.AddObject("a.B", list.id(), map.id()));
+  EXPECT_EQ(object.class_name(), "a.B");
+  EXPECT_EQ(object.arguments().id(), list.id());
+  EXPECT_EQ(object.state().id(), map.id());
+  EXPECT_EQ(object.depth(), 4u);
+  EXPECT_GT(tree.memory_bytes(), 0u);
+}
+
+// What is shared is stored once, and counted as often as it would be written.
+TEST(ValueTest, KnowsHowLargeItIsWhenItIsWrittenOut) {
+  ValueTree tree;
+  ValueTree::Id id = tree.AddInt(0);
+  for (int i = 0; i < 100; ++i) id = tree.AddItems(ValueKind::kList, {id, id});
+  EXPECT_EQ(tree.root().depth(), 101u);
+  EXPECT_EQ(tree.root().num_values(), std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(tree.root().item(0).id(), tree.root().item(1).id());
+  ValueJsonOptions options;
+  options.max_bytes = 10000;
+  EXPECT_THAT(ValueToJson(tree.root(), options).status(), StatusIs(Code::kResourceExhausted, HasSubstr("10000 bytes")));
+}
+
+TEST(ValueTest, AMillionListsInOneAnotherNeedNoStack) {
+  ValueTree tree;
+  ValueTree::Id id = tree.AddItems(ValueKind::kList, {});
+  for (int i = 1; i < 1'000'000; ++i) id = tree.AddItems(ValueKind::kList, {id});
+  const std::string json = Json(tree);
+  EXPECT_EQ(json.size(), 2'000'000u);
+  const ValueTree copy = tree;
+  EXPECT_EQ(copy.root().num_values(), 1'000'000u);
+}
+
+TEST(ValueJsonTest, HasAFormForEachKind) {
+  ValueTree tree;
+  const ValueTree::Id none = tree.AddNone();
+  const ValueTree::Id text = tree.AddText("a\"\\\n\xc3\xb6");
+  const ValueTree::Id three = tree.AddInt(3);
+  const ValueTree::Id empty = tree.AddMap({});
+  std::vector<ValueTree::Id> items = {
+      none,
+      tree.AddBool(false),
+      three,
+      tree.AddUint(UINT64_MAX),
+      tree.AddText("123456789012345678901234567890", ValueKind::kBigInt),
+      tree.AddFloat(0.1),
+      tree.AddFloat(0.1f, 32),
+      tree.AddFloat(1.0 / 3),
+      tree.AddFloat(std::numeric_limits<double>::quiet_NaN()),
+      tree.AddFloat(-std::numeric_limits<double>::infinity()),
+      tree.AddComplex({0, 1}),
+      text,
+      tree.AddText("\xff", ValueKind::kText),
+      tree.AddText("\xff", ValueKind::kBytes),
+      tree.AddText("bfloat16", ValueKind::kDType),
+      tree.AddTensor(4),
+      tree.AddFileArray({ValueKind::kText, 0, 3, 64, 30}),
+      empty,
+      tree.AddMap({{text, none}}),
+      tree.AddMap({{three, none}}),
+      tree.AddMap({{three, none}, {text, three}}),
+      tree.AddObject("a.B", none, empty),
+  };
+  tree.AddItems(ValueKind::kTuple, items);
+  EXPECT_EQ(
+      Json(tree),
+      "[null,false,3,18446744073709551615,123456789012345678901234567890,0.1,0.1,0.3333333333333333,\"nan\","
+      "\"-inf\",[0.0,1.0],\"a\\\"\\\\\\u000a\xc3\xb6\",\"\xef\xbf\xbd\",{\"bytes\":\"ff\"},\"bfloat16\",{\"tensor\":4},"
+      "{\"array\":\"text\",\"bits\":0,\"count\":3,\"offset\":64,\"stored_bytes\":30},{},"
+      "{\"a\\\"\\\\\\u000a\xc3\xb6\":null},{\"3\":null},{\"map\":[[3,null],[\"a\\\"\\\\\\u000a\xc3\xb6\",3]]},"
+      "{\"object\":\"a.B\",\"arguments\":null,\"state\":{}}]");
+}
+
+// ---- Paths ----------------------------------------------------------------------------------------------------------
+
+TEST(ValuePathTest, NamesAreJoinedOrExact) {
+  const std::vector<PathStep> path = {{Step::kKey, "a.b", 0},
+                                      {Step::kPosition, "", 3},
+                                      {Step::kIntKey, "", -1},
+                                      {Step::kAttribute, "state", 0},
+                                      {Step::kKey, "q\"\n", 0}};
+  EXPECT_EQ(JoinedName(path), "a.b.3.-1.state.q\"\n");
+  EXPECT_EQ(ExactName(path), "[\"a.b\"][3][-1].state[\"q\\\"\\u000a\"]");
+  EXPECT_EQ(JoinedName({}), "");
+}
+
+class FindValueTest : public ::testing::Test {
+ protected:
+  FindValueTest() {
+    const ValueTree::Id lr = tree_.AddFloat(0.5);
+    const ValueTree::Id group = tree_.AddMap({{tree_.AddText("lr"), lr}, {tree_.AddInt(7), tree_.AddText("seven")}});
+    const ValueTree::Id groups = tree_.AddItems(ValueKind::kList, {group, tree_.AddInt(2)});
+    const ValueTree::Id object = tree_.AddObject("C", tree_.AddNone(), group);
+    tree_.AddMap({{tree_.AddText("param_groups"), groups},
+                  {tree_.AddText("a.b"), lr},
+                  {tree_.AddText("q\"\n"), tree_.AddInt(5)},
+                  {tree_.AddText("args"), object}});
+  }
+  std::string Find(const std::string& name) const {
+    const absl::StatusOr<Value> found = FindValue(tree_.root(), name);
+    return found.ok() ? *ValueToJson(*found) : std::string(found.status().message());
+  }
+  ValueTree tree_;
+};
+
+TEST_F(FindValueTest, TakesBothFormsAndMixtures) {
+  EXPECT_EQ(Find("param_groups.0.lr"), "0.5");
+  EXPECT_EQ(Find("param_groups[0].lr"), "0.5");
+  EXPECT_EQ(Find("[\"param_groups\"][0][\"lr\"]"), "0.5");
+  EXPECT_EQ(Find("param_groups[0][7]"), "\"seven\"");
+  EXPECT_EQ(Find("param_groups.0.7"), "\"seven\"");
+  EXPECT_EQ(Find("args.lr"), "0.5");
+  EXPECT_EQ(Find("[\"a.b\"]"), "0.5");
+  EXPECT_EQ(Find(ExactName({{Step::kKey, "q\"\n", 0}})), "5");
+  EXPECT_EQ(Find("param_groups[1]"), "2");
+  EXPECT_EQ(FindValue(tree_.root(), "")->id(), tree_.root().id());
+}
+
+TEST_F(FindValueTest, SaysWhichStepIsMissing) {
+  EXPECT_EQ(Find("x"), "no value \"x\" in the values of the file");
+  EXPECT_EQ(Find("param_groups[2]"), "no value \"[2]\" in \"param_groups\"");
+  EXPECT_EQ(Find("param_groups[-1]"), "no value \"[-1]\" in \"param_groups\"");
+  EXPECT_EQ(Find("a.b"), "no value \"a\" in the values of the file");
+  EXPECT_EQ(Find("param_groups.1.x"), "no value \".x\" in \"param_groups.1\"");
+}
+
+TEST_F(FindValueTest, RefusesNamesThatAreNotWellFormed) {
+  for (const std::string name :
+       {"[", "[x]", "[1", "[\"a", "[\"\\x\"]", "[\"\\u00ff\"]", "[\"param_groups\"]x", "[ 1]", "[01]"}) {
+    EXPECT_THAT(FindValue(tree_.root(), name).status(), StatusIs(Code::kInvalidArgument, HasSubstr("the name")))
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""The tool with files of torch.save: listed, shown, compared, verified and converted, and harmful ones refused."""
+
+import io
+import json
+import os
+import struct
+import sys
+import unittest
+import zipfile
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+import case_report  # noqa: E402
+from tool_testing import DATA, Archives, run  # noqa: E402
+
+
+# ---- Pickles: the instructions that push a value ----------------------------------------------------------------------
+
+
+def number(value):
+    return b"J" + struct.pack("<i", value)
+
+
+def real(value):
+    return b"G" + struct.pack(">d", value)
+
+
+def text(value):
+    return b"X" + struct.pack("<I", len(value.encode())) + value.encode()
+
+
+def name(module, attribute):
+    return f"c{module}\n{attribute}\n".encode()
+
+
+def tuple_of(*items):
+    return b"(" + b"".join(items) + b"t"
+
+
+def list_of(*items):
+    return b"](" + b"".join(items) + b"e"
+
+
+def dict_of(**entries):
+    return b"}(" + b"".join(text(key) + value for key, value in entries.items()) + b"u"
+
+
+def call(function, *arguments):
+    return function + tuple_of(*arguments) + b"R"
+
+
+def tensor(key, count, shape, strides, offset=0):
+    """Float32 elements of the storage `key`, which has `count` elements."""
+    storage = tuple_of(text("storage"), name("torch", "FloatStorage"), text(key), text("cpu"), number(count)) + b"Q"
+    hooks = call(name("collections", "OrderedDict"))
+    return call(name("torch._utils", "_rebuild_tensor_v2"), storage, number(offset), tuple_of(*map(number, shape)),
+                tuple_of(*map(number, strides)), b"\x89", hooks)
+
+
+def saved(value, storages):
+    """The bytes of a file with this object, whose storages are lists of numbers."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02" + value + b".")
+        for key, numbers in storages.items():
+            archive.writestr(f"archive/data/{key}", struct.pack(f"<{len(numbers)}f", *numbers))
+        archive.writestr("archive/version", "3\n")
+    return file.getvalue()
+
+
+CHECKPOINT = dict_of(
+    model=dict_of(weight=tensor("0", 6, (2, 3), (3, 1)), tied=tensor("0", 6, (2, 3), (3, 1)),
+                  turned=tensor("0", 6, (3, 2), (1, 3))),
+    optimizer=dict_of(param_groups=list_of(dict_of(lr=real(0.001), betas=tuple_of(real(0.9), real(0.999))))),
+    epoch=number(12))
+
+
+class TorchFiles(Archives):
+    def file(self, file_name, content):
+        with open(self.path(file_name), "wb") as file:
+            file.write(content)
+        return self.path(file_name)
+
+    def checkpoint(self, file_name="m.pt"):
+        return self.file(file_name, saved(CHECKPOINT, {"0": range(6)}))
+
+    def test_a_file_is_listed_under_any_name(self):
+        for file_name in ("m.pt", "m.pth", "pytorch_model.bin", "epoch.ckpt", "m"):
+            listing = json.loads(self.good("ls", "--json", "--checksum", self.checkpoint(file_name)))
+            self.assertEqual(listing["format"], "torch")
+            self.assertEqual([one["name"] for one in listing["tensors"]], ["model.tied", "model.turned", "model.weight"])
+            self.assertEqual([one["shape"] for one in listing["tensors"]], [[2, 3], [3, 2], [2, 3]])
+            self.assertEqual(listing["tensors"][0]["crc32"], listing["tensors"][2]["crc32"])
+
+    def test_tensors_are_shown(self):
+        path = self.checkpoint()
+        self.assertEqual(self.good("show", path, "model.turned"), "float32 [3,2]\n[[0 3]\n [1 4]\n [2 5]]\n")
+        self.assertEqual(self.good("show", "--slice", "1,1:0,2", path, "model.weight"), "float32 [1,2]\n[[3 4]]\n")
+        self.good("stats", path)
+
+    def test_values_are_shown(self):
+        path = self.checkpoint()
+        self.assertEqual(self.good("show", path, "optimizer.param_groups[0].lr"), "0.001\n")
+        self.assertEqual(self.good("show", path, "optimizer.param_groups.0.betas"), "[0.9,0.999]\n")
+        self.assertEqual(self.good("show", path, "epoch"), "12\n")
+        self.assertEqual(json.loads(self.good("show", path, "."))["model"]["weight"], {"tensor": "model.weight"})
+        self.assertIn(f'{path}: no tensor "nothing"', run("show", path, "nothing").stderr)
+
+    def test_a_conversion_has_the_same_elements(self):
+        path = self.checkpoint()
+        for target in ("m.safetensors", "m.npz", "m"):
+            self.good("convert", path, self.path(target))
+            self.good("diff", path, self.path(target))
+        self.assertIn("4 values beside its tensors", run("convert", "--overwrite", path, self.path("m.npz")).stderr)
+        self.assert_one_line(run("convert", self.path("m.npz"), self.path("x.pt")), 1, "format torch can be read, not written")
+        one = self.file("one.pt", saved(tensor("0", 4, (2, 2), (0, 1), 1), {"0": range(4)}))
+        self.good("convert", one, self.path("one.npy"))
+        self.assertEqual(self.good("show", self.path("one.npy")), "float32 [2,2]\n[[1 2]\n [1 2]]\n")
+
+    def test_damage_is_found(self):
+        path = self.checkpoint()
+        self.good("verify", path)
+        with open(path, "r+b") as file:
+            content = file.read()
+            file.seek(content.index(struct.pack("<2f", 4, 5)))
+            file.write(b"\1")
+        done = run("verify", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('tensor "model.weight"', done.stdout + done.stderr)
+        done = run("show", path, "model.weight")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f'{path}: tensor "model.weight"', done.stderr)
+
+    def test_a_harmful_file_is_refused_by_name(self):
+        harmful = dict_of(w=tensor("0", 1, (), ()), x=call(name("posix", "system"), text("touch " + self.path("harm"))))
+        path = self.file("m.pt", saved(harmful, {"0": [1]}))
+        for command in (["ls", path], ["show", path, "w"], ["verify", path], ["convert", path, self.path("x.npz")]):
+            self.assert_one_line(run(*command), 1, path, 'names "posix.system", which would run a program')
+        self.assertEqual(sorted(os.listdir(self.path("."))), ["m.pt"])
+
+    def test_what_is_no_file_of_torch_is_named(self):
+        path = self.file("m.pt", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+        self.assert_one_line(run("ls", path), 1, f"{path}: this is a pointer of Git LFS")
+        path = self.file("n.pth", b"text" * 20)
+        self.assert_one_line(run("ls", path), 1, f"{path}: neither a zip archive nor a stream of torch.save")
+        path = self.file("o.pt", saved(CHECKPOINT, {"0": range(6)})[:300])
+        self.assert_one_line(run("ls", path), 1, f"{path}: no end record of a zip archive")
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "pytorch")), "SKIPPED: no test data")
+    def test_files_of_others(self):
+        folder = os.path.join(DATA, "pytorch")
+        with open(os.path.join(folder, "expected.json"), encoding="utf-8") as file:
+            expected = json.load(file)["files"]
+        count = 0
+        for file_name in sorted(expected):
+            if not file_name.startswith("synthetic/") or "sparse" in file_name:
+                continue
+            listing = json.loads(self.good("ls", "--json", "--checksum", os.path.join(folder, file_name)))
+            wanted = {".".join(map(str, one["path"])): (one["dtype"], one["shape"], f"{one['crc32_contiguous']:08x}")
+                      for one in expected[file_name]["tensors"]}
+            found = {one["name"]: (one["dtype"], one["shape"], one["crc32"]) for one in listing["tensors"]}
+            if list(wanted) == [""]:
+                found = {"": value for value in found.values()}
+            self.assertEqual(found, wanted, file_name)
+            count += 1
+        self.assertGreater(count, 50)
+
+
+if __name__ == "__main__":
+    case_report.main("torch")
