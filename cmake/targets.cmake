@@ -22,6 +22,7 @@ tensorcask_room(tensor
     tensor/base/printable_text.cc
     tensor/base/quote.cc
     tensor/base/random_bytes.cc
+    tensor/base/sha1.cc
     tensor/base/status_util.cc
     tensor/base/utf8.cc
     tensor/base/varint.cc
@@ -63,6 +64,7 @@ tensorcask_room(tensor
     tensor/base/quote.h
     tensor/base/random_bytes.h
     tensor/base/ref_counted.h
+    tensor/base/sha1.h
     tensor/base/simd.h
     tensor/base/status_macros.h
     tensor/base/status_util.h
@@ -115,12 +117,14 @@ tensorcask_room(io
     serialize/io/byte_sink.cc
     serialize/io/byte_source.cc
     serialize/io/byte_stream.cc
+    serialize/io/contained_folder.cc
     serialize/io/content_hint.cc
     serialize/io/damage_mark.cc
     serialize/io/decode_quota.cc
     serialize/io/error_number.cc
     serialize/io/file_system.cc
     serialize/io/files.cc
+    serialize/io/internal/open_beneath.cc
     serialize/io/internal/system_files.cc
     serialize/io/listing_budget.cc
     serialize/io/memory_file_system.cc
@@ -133,6 +137,7 @@ tensorcask_room(io
     serialize/io/byte_sink.h
     serialize/io/byte_source.h
     serialize/io/byte_stream.h
+    serialize/io/contained_folder.h
     serialize/io/content_hint.h
     serialize/io/damage_mark.h
     serialize/io/decode_limits.h
@@ -143,8 +148,10 @@ tensorcask_room(io
     serialize/io/file_system.h
     serialize/io/files.h
     serialize/io/forwarding_file_system.h
+    serialize/io/internal/open_beneath.h
     serialize/io/internal/path_limits.h
     serialize/io/internal/retry.h
+    serialize/io/internal/scoped_descriptor.h
     serialize/io/internal/system_files.h
     serialize/io/internal/write_size.h
     serialize/io/listing_budget.h
@@ -166,9 +173,11 @@ tensorcask_room(io
     absl::strings
   FOR_SIZE
     serialize/io/byte_source.cc
+    serialize/io/contained_folder.cc
     serialize/io/content_hint.cc
     serialize/io/damage_mark.cc
     serialize/io/file_system.cc
+    serialize/io/internal/open_beneath.cc
     serialize/io/internal/system_files.cc
     serialize/io/posix_file_system.cc)
 
@@ -341,17 +350,21 @@ tensorcask_room(proto
 tensorcask_room(protowire
   SOURCES
     serialize/protowire/message_rules.cc
+    serialize/protowire/wire_cursor.cc
     serialize/protowire/wire_reader.cc
   HEADERS
     serialize/protowire/field_sinks.h
     serialize/protowire/message_rules.h
+    serialize/protowire/wire_cursor.h
     serialize/protowire/wire_reader.h
     serialize/protowire/wire_writer.h
   LINK
+    Tensorcask::io
     Tensorcask::tensor
     absl::inlined_vector
     absl::span
     absl::status
+    absl::statusor
     absl::strings)
 
 tensorcask_room(stored
@@ -743,6 +756,42 @@ tensorcask_room(npy
     absl::statusor
     absl::strings)
 
+tensorcask_room(onnx
+  SOURCES
+    serialize/onnx/dtypes.cc
+    serialize/onnx/internal/external_data.cc
+    serialize/onnx/internal/graph_names.cc
+    serialize/onnx/internal/model_walk.cc
+    serialize/onnx/internal/reader_impl.cc
+    serialize/onnx/internal/side_files.cc
+    serialize/onnx/internal/tensor_message.cc
+    serialize/onnx/onnx_reader.cc
+    serialize/onnx/verify.cc
+  HEADERS
+    serialize/onnx/dtypes.h
+    serialize/onnx/entry.h
+    serialize/onnx/internal/external_data.h
+    serialize/onnx/internal/graph_names.h
+    serialize/onnx/internal/model_walk.h
+    serialize/onnx/internal/reader_impl.h
+    serialize/onnx/internal/side_files.h
+    serialize/onnx/internal/tensor_message.h
+    serialize/onnx/internal/type_table.h
+    serialize/onnx/onnx_reader.h
+  LINK
+    Tensorcask::io
+    Tensorcask::protowire
+    Tensorcask::stored
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::flat_hash_map
+    absl::flat_hash_set
+    absl::function_ref
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
 tensorcask_room(safetensors
   SOURCES
     serialize/safetensors/dtypes.cc
@@ -860,6 +909,7 @@ tensorcask_room(archive
     serialize/archive/formats/internal/slice_order.cc
     serialize/archive/formats/message_file.cc
     serialize/archive/formats/npy_format.cc
+    serialize/archive/formats/onnx_format.cc
     serialize/archive/formats/records_format.cc
     serialize/archive/formats/safetensors_format.cc
     serialize/archive/formats/tensorproto_format.cc
@@ -897,6 +947,7 @@ tensorcask_room(archive
     serialize/archive/formats/internal/slice_order.h
     serialize/archive/formats/message_file.h
     serialize/archive/formats/npy_format.h
+    serialize/archive/formats/onnx_format.h
     serialize/archive/formats/records_format.h
     serialize/archive/formats/safetensors_format.h
     serialize/archive/formats/tensorproto_format.h
@@ -924,6 +975,7 @@ tensorcask_room(archive
     Tensorcask::gguf
     Tensorcask::io
     Tensorcask::npy
+    Tensorcask::onnx
     Tensorcask::payload
     Tensorcask::safetensors
     Tensorcask::strided
@@ -1787,6 +1839,26 @@ tensorcask_test(tests_fuzz_object_graph_test
     tests_fuzz_fuzz_input
   SEEDS
     tests/fuzz/corpus/object_graph
+  PACKAGE
+    tests/fuzz
+  TIMEOUT
+    300)
+
+tensorcask_test(tests_fuzz_onnx_test
+  SOURCES
+    tests/fuzz/replay.cc
+    tests/fuzz/onnx_fuzz.cc
+  LINK
+    Tensorcask::io
+    Tensorcask::onnx
+    Tensorcask::tensor
+    absl::flat_hash_set
+    absl::status
+    absl::statusor
+    absl::strings
+    tests_fuzz_fuzz_input
+  SEEDS
+    tests/fuzz/corpus/onnx
   PACKAGE
     tests/fuzz
   TIMEOUT
@@ -4104,6 +4176,20 @@ tensorcask_test(tests_serialize_io_byte_stream_test
   TIMEOUT
     60)
 
+tensorcask_test(tests_serialize_io_contained_folder_test
+  SOURCES
+    tests/serialize/io/contained_folder_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    absl::span
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/io
+  TIMEOUT
+    60)
+
 tensorcask_test(tests_serialize_io_content_hint_test
   SOURCES
     tests/serialize/io/content_hint_test.cc
@@ -4444,6 +4530,76 @@ tensorcask_test(tests_serialize_npy_numpy_files_test
     tests_support_test_data
   PACKAGE
     tests/serialize/npy
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_onnx_external_test
+  SOURCES
+    tests/serialize/onnx/external_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::onnx
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_onnx_onnx_testing
+    tests_support_status_matchers
+    tests_support_temp_folder
+  PACKAGE
+    tests/serialize/onnx
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_onnx_model_test
+  SOURCES
+    tests/serialize/onnx/model_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::onnx
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_onnx_onnx_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/onnx
+  TIMEOUT
+    60)
+
+tensorcask_inner_library(tests_serialize_onnx_onnx_testing)
+
+tensorcask_test(tests_serialize_onnx_real_files_test
+  SOURCES
+    tests/serialize/onnx/real_files_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::onnx
+    Tensorcask::stored
+    Tensorcask::tensor
+    ZLIB::ZLIB
+    absl::strings
+    nlohmann_json::nlohmann_json
+    tests_serialize_onnx_onnx_testing
+    tests_support_status_matchers
+    tests_support_test_data
+  PACKAGE
+    tests/serialize/onnx
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_onnx_tensor_test
+  SOURCES
+    tests/serialize/onnx/tensor_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::onnx
+    Tensorcask::tensor
+    absl::strings
+    tests_serialize_onnx_onnx_testing
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/onnx
   TIMEOUT
     60)
 
@@ -4853,6 +5009,22 @@ tensorcask_test(tests_serialize_payload_repetitions_test
     absl::strings
   PACKAGE
     tests/serialize/payload
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_serialize_protowire_wire_cursor_test
+  SOURCES
+    tests/serialize/protowire/wire_cursor_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::io
+    Tensorcask::protowire
+    Tensorcask::tensor
+    absl::span
+    absl::strings
+    tests_support_status_matchers
+  PACKAGE
+    tests/serialize/protowire
   TIMEOUT
     60)
 
@@ -5935,6 +6107,18 @@ tensorcask_test(tests_tensor_base_ref_counted_test
     GTest::gmock_main
     Tensorcask::tensor
     absl::flat_hash_set
+  PACKAGE
+    tests/tensor/base
+  TIMEOUT
+    60)
+
+tensorcask_test(tests_tensor_base_sha1_test
+  SOURCES
+    tests/tensor/base/sha1_test.cc
+  LINK
+    GTest::gmock_main
+    Tensorcask::tensor
+    absl::strings
   PACKAGE
     tests/tensor/base
   TIMEOUT
@@ -7817,6 +8001,19 @@ tensorcask_script_test(tests_tools_mutate_test
 tensorcask_script_test(tests_tools_one_bad_part_test
   FILES
     tests/tools/one_bad_part_test.py
+    tests/tools/tool_testing.py
+    tests/support/case_report.py
+  PROGRAMS
+    tools_tensorcask
+    tools/tensorcask
+  PACKAGE
+    tests/tools
+  TIMEOUT
+    300)
+
+tensorcask_script_test(tests_tools_onnx_test
+  FILES
+    tests/tools/onnx_test.py
     tests/tools/tool_testing.py
     tests/support/case_report.py
   PROGRAMS

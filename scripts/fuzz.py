@@ -72,6 +72,7 @@ PARSERS = {
     "npz": ["serialize/npy/npz_reader*", "serialize/zip/zip_directory*", "serialize/zip/zip_member*"],
     "object_graph": ["serialize/checkpoint/object_graph*"],
     "huffman": ["serialize/payload/codec/huffman*"],
+    "onnx": ["serialize/onnx/*.cc", "serialize/onnx/internal/*.cc", "serialize/protowire/wire_cursor*"],
     "payload": [
         "serialize/payload/payload_header*", "serialize/payload/payload_reader*", "serialize/payload/codec/*codec*",
         "serialize/payload/codec/chunk_decoder*", "serialize/payload/internal/chunk_reader*",
@@ -86,7 +87,7 @@ PARSERS = {
     "table": ["serialize/checkpoint/table/table_reader*", "serialize/checkpoint/table/block_reader*"],
     "table_block": ["serialize/checkpoint/table/block_reader*"],
     "tensor_proto": [
-        "serialize/protowire/*", "serialize/wire/message/tensor_decoder*", "serialize/wire/message/wire_fields*",
+        "serialize/protowire/[!w]*", "serialize/protowire/wire_reader*", "serialize/wire/message/tensor_decoder*", "serialize/wire/message/wire_fields*",
         "serialize/wire/message/object_decoder*", "serialize/wire/message/metadata_decoder*",
         "serialize/wire/variant*",
     ],

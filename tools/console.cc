@@ -59,8 +59,6 @@ constexpr Advice kAdvice[] = {
     {" (NpyReaderOptions::", ")", ""},
     {"stdin: record at 0: the checksum of its length is ", "; the file looks like ",
      "stdin: only records can be read from standard input, and these bytes look like "},
-    {": tensor_shape at byte ", " is a varint on the wire; expected bytes",
-     ": looks like a TensorProto of ONNX, which this version does not read"},
 };
 
 bool IsPlain(char c) { return (c > ' ' && c < 0x7f && c != '"' && c != '\\') || static_cast<unsigned char>(c) >= 0x80; }

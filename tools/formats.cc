@@ -90,6 +90,8 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   read.blocks_as_bytes = options.stored;
   read.keep_entries = options.keep_entries;
   read.dtype_of_opaque_elements = options.dtype_of_opaque_elements;
+  read.constants = options.constants;
+  read.follow_links = !options.no_links;
   read.read.file_system = options.files;
   read.listing = options.listing;
   if (path != "-") return OpenArchive(path, Formats(), read);

@@ -42,6 +42,8 @@ struct InputOptions {
   UnreadableMetadata unreadable_metadata = UnreadableMetadata::kSkip;
   bool keep_entries = true;                          // as ArchiveReaderOptions::keep_entries
   DType dtype_of_opaque_elements = DType::kInvalid;  // as ArchiveReaderOptions::dtype_of_opaque_elements
+  bool constants = false;                            // as ArchiveReaderOptions::constants
+  bool no_links = false;                             // ArchiveReaderOptions::follow_links is false
   FileSystem* files = FileSystem::Posix();           // must outlive the reader
   // As ArchiveReaderOptions::listing: a command that opens several inputs gives them one.
   std::shared_ptr<ListingBudget> listing = nullptr;

@@ -151,6 +151,9 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
       ->check(is_number, "")
       ->type_name("DTYPE");
   app.add_flag("--stored", options->stored, "Tensors in blocks of GGUF files are the bytes of their blocks, as uint8");
+  app.add_flag("--constants", options->constants, "Of an ONNX model, also the tensors of Constant nodes");
+  app.add_flag("--no-links", options->no_links,
+               "Refuse side files of an ONNX model that are links, also those that stay in its folder");
   AddBaseOption(app, &options->base);
   AddLimitOption(app, &options->limit);
   if (app.get_name() == "verify") return;

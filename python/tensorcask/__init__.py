@@ -7,7 +7,7 @@
     (2, 3) 6.0
 
 One set of functions reads and writes all formats: TensorFlow checkpoints, safetensors, npy, npz, record files and
-messages. GGUF files are read. docs/python.md is the guide.
+messages. GGUF and ONNX files are read. docs/python.md is the guide.
 """
 
 import collections.abc as _abc

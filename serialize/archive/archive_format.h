@@ -60,6 +60,10 @@ struct ArchiveReaderOptions {
   DType dtype_of_opaque_elements = DType::kInvalid;
   // gguf: tensors in blocks are the bytes of their blocks, as uint8 (GgufReaderOptions::blocks_as_bytes).
   bool blocks_as_bytes = false;
+  // onnx: lists the tensors of Constant nodes, too.
+  bool constants = false;
+  // onnx: false refuses side files that are links (OnnxReaderOptions::follow_links).
+  bool follow_links = true;
   // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
   std::shared_ptr<ListingBudget> listing = nullptr;
 };

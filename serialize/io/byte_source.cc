@@ -200,6 +200,37 @@ class MemorySource final : public ByteSource {
   const absl::string_view bytes_;
 };
 
+class WindowSource final : public ByteSource {
+ public:
+  WindowSource(std::shared_ptr<const ByteSource> source, uint64_t offset, uint64_t size_bytes)
+      : source_(std::move(source)), offset_(offset), size_bytes_(size_bytes) {}
+
+  const std::string& name() const override { return source_->name(); }
+  uint64_t size_bytes() const override { return size_bytes_; }
+
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
+    CASK_RETURN_IF_ERROR(CheckRange(*this, offset, out.size()));
+    return source_->ReadAt(offset_ + offset, out);
+  }
+
+  absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const override {
+    CASK_RETURN_IF_ERROR(CheckRanges(*this, ranges));
+    std::vector<ReadRange> moved(ranges.begin(), ranges.end());
+    for (ReadRange& range : moved) range.offset += offset_;
+    return source_->ReadRanges(moved);
+  }
+
+  absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
+    CASK_RETURN_IF_ERROR(CheckRange(*this, offset, size_bytes));
+    return source_->Map(offset_ + offset, size_bytes);
+  }
+
+ private:
+  const std::shared_ptr<const ByteSource> source_;
+  const uint64_t offset_;
+  const uint64_t size_bytes_;
+};
+
 uint64_t EndOf(const ReadRange& range) { return range.offset + range.out.size(); }
 
 }  // namespace
@@ -252,8 +283,12 @@ absl::StatusOr<RefPtr<TensorBuffer>> ByteSource::Map(uint64_t offset, size_t siz
 
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options) {
   CASK_RETURN_IF_ERROR(CheckPath(path));
+  return SourceOfHandle(path, RetryInterrupted([&] { return options.file_system->OpenToRead(path); }), options);
+}
+
+absl::StatusOr<std::shared_ptr<const ByteSource>> SourceOfHandle(const std::string& path, IoResult handle,
+                                                                 const ReadOptions& options) {
   FileSystem* const files = options.file_system;
-  const IoResult handle = RetryInterrupted([&] { return files->OpenToRead(path); });
   if (handle == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
   if (handle == -EINVAL)
     return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
@@ -264,6 +299,12 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::stri
     return IoError(size, path, "ask for the size");
   }
   return std::make_shared<const FileSource>(path, files, handle, static_cast<uint64_t>(size), options);
+}
+
+absl::StatusOr<std::shared_ptr<const ByteSource>> MakeWindow(std::shared_ptr<const ByteSource> source, uint64_t offset,
+                                                             uint64_t size_bytes) {
+  CASK_RETURN_IF_ERROR(CheckRange(*source, offset, size_bytes));
+  return std::make_shared<const WindowSource>(std::move(source), offset, size_bytes);
 }
 
 std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes) {

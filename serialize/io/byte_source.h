@@ -70,6 +70,17 @@ class ByteSource {
 // CheckPath.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options);
 
+// The same of a file that is open: `handle` is what an operation of options.file_system that opens files returned, an
+// error included. The source closes it.
+absl::StatusOr<std::shared_ptr<const ByteSource>> SourceOfHandle(const std::string& path, IoResult handle,
+                                                                 const ReadOptions& options);
+
+// The bytes of `source` from `offset` on as a source of their own: a file inside another file. Its offsets begin with
+// 0, and its name is that of `source`. A part of it is mapped if `source` can be mapped. Errors: DataLoss if the window
+// leaves `source`.
+absl::StatusOr<std::shared_ptr<const ByteSource>> MakeWindow(std::shared_ptr<const ByteSource> source, uint64_t offset,
+                                                             uint64_t size_bytes);
+
 // Whether the path of an open file leads to another file now, or to none. False where the file system cannot tell.
 bool WasReplaced(const ByteSource& file);
 

@@ -186,7 +186,7 @@ ContentHint LookAtContent(absl::string_view head, uint64_t file_bytes) {
   if (absl::StartsWith(head, "PK\5\6")) return {"npz", "an empty zip archive"};
   if (const absl::string_view member = FirstMember(head); !member.empty()) return LookAtZip(member);
   if (IsZlib(head)) return {"", "a file compressed with zlib: decompress it first"};
-  if (IsOnnx(head)) return {"", "an ONNX model, a format that this version does not read"};
+  if (IsOnnx(head)) return {"onnx", "an ONNX model"};
   return IsText(head) ? LookAtText(head) : ContentHint{};
 }
 

@@ -26,6 +26,8 @@ IoResult FileSystem::SetPermissions(IoResult, const FilePermissions&) { return -
 IoResult FileSystem::PermissionsOf(const std::string&, FilePermissions*) { return -EOPNOTSUPP; }
 IoResult FileSystem::CopyRange(IoResult, uint64_t, IoResult, uint64_t) { return -EOPNOTSUPP; }
 IoResult FileSystem::StartSync(IoResult, uint64_t, uint64_t) { return -EOPNOTSUPP; }
+IoResult FileSystem::OpenFolderOf(const std::string&, bool) { return -EOPNOTSUPP; }
+IoResult FileSystem::OpenBeneath(IoResult, const std::string&, absl::Span<const IoResult>) { return -EOPNOTSUPP; }
 IoResult FileSystem::RemoveUnlocked(const std::string&) { return -EOPNOTSUPP; }
 IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {
   const IoResult described = Describe(path, info);

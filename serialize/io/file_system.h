@@ -44,6 +44,7 @@ struct FileInfo {
   Type type = Type::kRegular;
   uint64_t size_bytes = 0;
   int64_t modified_unix_seconds = 0;  // the last change of the content; 0: unknown
+  uint64_t num_names = 1;             // of a file: its hard links
   FileId id;
 };
 
@@ -137,6 +138,17 @@ class FileSystem {
   // Of the regular file `path`; links are not followed. -ENOENT if there is none, -EOPNOTSUPP if the system keeps none.
   virtual IoResult PermissionsOf(const std::string& path, FilePermissions* permissions);
   virtual IoResult List(const std::string& path, std::vector<std::string>* names) = 0;  // sorted, without . and ..
+
+  // ---- Files beneath a folder (contained_folder.h) ------------------------------------------------------------------
+
+  // A handle to the folder of the file `path`: the folder that the path names or, with `resolved`, the folder that has
+  // the file itself after all links were followed. For OpenBeneath, DescribeOpen and Close. -EOPNOTSUPP (the default)
+  // where folders have no handles.
+  virtual IoResult OpenFolderOf(const std::string& path, bool resolved);
+  // As OpenToRead, of the file `name` in or below the open folder. Requires: `name` is relative, and none of its steps
+  // is "", "." or "..". Follows no link, whatever other processes do meanwhile, except one: the file itself may be a
+  // link to a regular file in or below one of the folders `targets`. -ELOOP for every other link.
+  virtual IoResult OpenBeneath(IoResult folder, const std::string& name, absl::Span<const IoResult> targets);
 };
 
 // The Status of a failed operation: message "PATH: cannot ACTION: ...", code as of absl::ErrnoToStatus but

@@ -68,6 +68,12 @@ class ForwardingFileSystem : public FileSystem {
   IoResult List(const std::string& path, std::vector<std::string>* names) override {
     return behind_->List(path, names);
   }
+  IoResult OpenFolderOf(const std::string& path, bool resolved) override {
+    return behind_->OpenFolderOf(path, resolved);
+  }
+  IoResult OpenBeneath(IoResult folder, const std::string& name, absl::Span<const IoResult> targets) override {
+    return behind_->OpenBeneath(folder, name, targets);
+  }
 
  protected:
   FileSystem* behind() const { return behind_; }

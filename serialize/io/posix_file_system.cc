@@ -15,6 +15,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/internal/open_beneath.h"
+#include "tensorcask/serialize/io/internal/scoped_descriptor.h"
 #include "tensorcask/serialize/io/internal/system_files.h"
 #include "tensorcask/serialize/io/internal/write_size.h"
 
@@ -23,6 +25,7 @@ namespace {
 
 using internal::ErrorNow;
 using internal::ResultOf;
+using internal::ScopedDescriptor;
 
 // Linux moves at most 0x7ffff000 bytes in one call (man 2 write, NOTES).
 constexpr size_t kMaxTransferBytes = 0x7ffff000;
@@ -37,29 +40,6 @@ IoResult LockHandle(int descriptor) { return (IoResult{getpid()} << 32) | descri
 bool IsOwnLock(IoResult handle) { return handle >> 32 == getpid(); }
 
 int Descriptor(IoResult handle) { return static_cast<int>(handle); }
-
-// An open descriptor that is closed on leaving the scope.
-class ScopedDescriptor {
- public:
-  explicit ScopedDescriptor(int descriptor) : descriptor_(descriptor) {}
-  ~ScopedDescriptor() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  ScopedDescriptor(const ScopedDescriptor&) = delete;
-  ScopedDescriptor& operator=(const ScopedDescriptor&) = delete;
-  int get() const { return descriptor_; }
-  void reset(int descriptor) {  // Requires: nothing is open
-    descriptor_ = descriptor;
-  }
-  int release() {
-    const int descriptor = descriptor_;
-    descriptor_ = -1;
-    return descriptor;
-  }
-
- private:
-  int descriptor_;
-};
 
 // Whether the process may write files of limited size only. Writing at the limit raises SIGXFSZ, which ends the
 // process, so the library never writes there.
@@ -88,6 +68,7 @@ FileInfo InfoOf(const struct stat& found) {
                                        : FileInfo::Type::kOther;
   info.size_bytes = S_ISREG(found.st_mode) ? static_cast<uint64_t>(found.st_size) : 0;
   info.modified_unix_seconds = found.st_mtime;
+  info.num_names = static_cast<uint64_t>(found.st_nlink);
   info.id = {static_cast<uint64_t>(found.st_dev), static_cast<uint64_t>(found.st_ino)};
   return info;
 }
@@ -100,16 +81,9 @@ IoResult SetMode(IoResult handle, mode_t mode) {
 
 class PosixFileSystem final : public FileSystem {
  public:
-  // O_NONBLOCK: opening a pipe without it waits for the other end. It changes nothing for regular files.
   IoResult OpenToRead(const std::string& path) override {
     if (HasNul(path)) return -EINVAL;
-    ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    if (file.get() < 0) return errno == ENXIO ? -EINVAL : ErrorNow();  // ENXIO: a socket
-    struct stat info;
-    if (fstat(file.get(), &info) != 0) return ErrorNow();
-    if (S_ISDIR(info.st_mode)) return -EISDIR;
-    if (!S_ISREG(info.st_mode)) return -EINVAL;
-    return file.release();
+    return internal::RegularFile(open(path.c_str(), internal::kOpenToRead));
   }
 
   IoResult CreateNew(const std::string& path) override {
@@ -358,6 +332,16 @@ class PosixFileSystem final : public FileSystem {
     }
     std::sort(names->begin(), names->end());
     return 0;
+  }
+
+  IoResult OpenFolderOf(const std::string& path, bool resolved) override {
+    if (HasNul(path)) return -EINVAL;
+    return internal::OpenFolderOf(path, resolved);
+  }
+
+  IoResult OpenBeneath(IoResult folder, const std::string& name, absl::Span<const IoResult> targets) override {
+    if (HasNul(name)) return -EINVAL;
+    return internal::OpenBeneath(Descriptor(folder), name, targets);
   }
 
  private:

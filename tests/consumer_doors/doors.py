@@ -34,6 +34,7 @@ PROGRAMS = {
     "inspect": ("tensor/inspect/report.h", "!cask::MakeReport(row).ToText().empty()"),
     "memory": ("tensor/memory/caching_options.h", 'cask::CachingOptions::Parse("max_split_size_mb:32").ok()'),
     "npy": ("serialize/npy/npz_reader.h", 'absl::IsNotFound(cask::NpzReader::Open("none").status())'),
+    "onnx": ("serialize/onnx/onnx_reader.h", 'absl::IsNotFound(cask::OnnxReader::Open("none").status())'),
     "payload": ("serialize/payload/content_hash.h", "cask::HashElements(row).ok()"),
     "records": ("serialize/wire/records.h", '!cask::StartsWithRecord("no record")'),
     "rename_rules": ("serialize/archive/rename_rules.h", '!cask::CompileRenames({"s/a"}, {}).ok()'),
@@ -45,6 +46,7 @@ PROGRAMS = {
     "strided": ("tensor/strided/copy.h", "!cask::TensorView(row).ToString().empty()"),
     "tensor": ("tensor/tensor.h", "!row.ToString().empty()"),
     "tensor_codec": ("serialize/wire/tensor_codec.h", "!cask::DecodeTensor(cask::TensorProto()).ok()"),
+    "torch": ("serialize/torch/torch_reader.h", 'absl::IsNotFound(cask::TorchReader::Open("none").status())'),
 }
 
 SOURCE = """#include "tensorcask/tensor/tensor.h"

@@ -22,11 +22,12 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import peer  # noqa: E402
 
 MODULES = {
-    "light": ["values_peer", "archives_peer", "gguf_peer"],
+    "light": ["values_peer", "archives_peer", "gguf_peer", "onnx_peer"],
     "all": [
         "values_peer",
         "archives_peer",
         "gguf_peer",
+        "onnx_peer",
         "messages_peer",
         "tensorflow_peer",
         "tensorflow_forms_peer",
@@ -50,7 +51,7 @@ class Result(unittest.TextTestResult):
 
 
 def versions(scope):
-    names = {"light": ["numpy", "ml_dtypes", "safetensors", "gguf"]}
+    names = {"light": ["numpy", "ml_dtypes", "safetensors", "gguf", "onnx"]}
     names["all"] = names["light"] + ["tensorflow_cpu", "keras", "protobuf", "jax", "torch"]
     found = []
     for name in names[scope]:

@@ -74,7 +74,7 @@ def test_inputs_of_the_fuzz_targets(tmp_path, target):
         for number, one in enumerate(inputs):
             path = tmp_path / f"{source.name}-{number}"
             path.write_bytes(one)
-            for format in [None, "checkpoint", "safetensors", "npz", "npy", "records", "tensorproto", "gguf"]:
+            for format in [None, "checkpoint", "safetensors", "npz", "npy", "records", "tensorproto", "gguf", "onnx"]:
                 use(path, format)
 
 

@@ -3,6 +3,6 @@
 namespace tensorcask {
 
 AllFormats::AllFormats()
-    : list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_, &gguf_, &torch_}) {}
+    : list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_, &gguf_, &torch_, &onnx_}) {}
 
 }  // namespace tensorcask

@@ -12,6 +12,7 @@
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
 #include "tensorcask/serialize/archive/formats/gguf_format.h"
 #include "tensorcask/serialize/archive/formats/npy_format.h"
+#include "tensorcask/serialize/archive/formats/onnx_format.h"
 #include "tensorcask/serialize/archive/formats/records_format.h"
 #include "tensorcask/serialize/archive/formats/safetensors_format.h"
 #include "tensorcask/serialize/archive/formats/tensorproto_format.h"
@@ -36,6 +37,7 @@ class AllFormats {
   const NpzArchiveFormat npz_;
   const GgufArchiveFormat gguf_;
   const TorchArchiveFormat torch_;
+  const OnnxArchiveFormat onnx_;
   std::vector<const ArchiveFormat*> list_;
 };
 

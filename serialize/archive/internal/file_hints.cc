@@ -22,7 +22,7 @@ std::string HintOfName(const std::string& path, bool is_zip) {
     return "this is a Keras file, a format that this version does not read; Keras can save its weights as a checkpoint "
            "of TensorFlow";
   }
-  return ends(".onnx") ? "this is an ONNX model, a format that this version does not read" : "";
+  return "";
 }
 
 // "m" for "m.data-00000-of-00001".

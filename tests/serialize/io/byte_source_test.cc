@@ -460,5 +460,33 @@ TEST(PieceBuffer, BeginsAtAPageAndIsNoLargerThanWhatItIsFor) {
   }
 }
 
+TEST(ByteSourceWindow, IsASourceOfItsOwn) {
+  const TempFolder folder;
+  const std::string content = RandomText(20'000, 3);
+  const std::string path = folder.Write("f", content);
+  ASSERT_OK_AND_ASSIGN(const SourcePtr file, OpenFileSource(path, {}));
+  ASSERT_OK_AND_ASSIGN(const SourcePtr window, MakeWindow(file, 5001, 10'000));
+  EXPECT_EQ(window->name(), path);
+  EXPECT_EQ(window->size_bytes(), 10'000u);
+  std::string read(100, '\0');
+  EXPECT_OK(window->ReadAt(9900, absl::MakeSpan(read)));
+  EXPECT_EQ(read, content.substr(14'901, 100));
+  EXPECT_THAT(window->ReadAt(9901, absl::MakeSpan(read)), StatusIs(Code::kDataLoss, HasSubstr("the file has 10000")));
+  EXPECT_THAT(window->ReadAt(~uint64_t{0}, absl::MakeSpan(read)), StatusIs(Code::kDataLoss));
+  std::string other(7, '\0');
+  EXPECT_OK(window->ReadRanges({{0, absl::MakeSpan(read)}, {3, absl::MakeSpan(other)}}));
+  EXPECT_EQ(read, content.substr(5001, 100));
+  EXPECT_EQ(other, content.substr(5004, 7));
+  EXPECT_THAT(window->ReadRanges({{0, absl::MakeSpan(read)}, {9999, absl::MakeSpan(other)}}),
+              StatusIs(Code::kDataLoss));
+  ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> mapped, window->Map(1, 9999));
+  EXPECT_EQ(mapped->bytes(), content.substr(5002, 9999));
+  EXPECT_THAT(window->Map(1, 10'000).status(), StatusIs(Code::kDataLoss));
+  ASSERT_OK_AND_ASSIGN(const SourcePtr inner, MakeWindow(window, 10'000, 0));
+  EXPECT_EQ(inner->size_bytes(), 0u);
+  EXPECT_THAT(MakeWindow(window, 10'001, 0).status(), StatusIs(Code::kDataLoss));
+  EXPECT_THAT(MakeWindow(file, 15'000, 5001).status(), StatusIs(Code::kDataLoss));
+}
+
 }  // namespace
 }  // namespace tensorcask

@@ -54,7 +54,7 @@ const Content kContents[] = {
     {"EmptyZip", "PK\5\6\0\0\0\0"sv, "an empty zip archive", "npz"},
     {"Hdf5", "\x89HDF\r\n\x1a\n", "HDF5", ""},
     {"Gguf", "GGUF\3\0\0\0"sv, "GGUF", "gguf"},
-    {"Onnx", "\x08\x07\x12\x07pytorch\x1a", "ONNX", ""},
+    {"Onnx", "\x08\x07\x12\x07pytorch\x1a", "an ONNX model", "onnx"},
     {"TfLite", "\x1c\0\0\0TFL3"sv, "TensorFlow Lite", ""},
     {"Png", "\x89PNG\r\n\x1a\n", "PNG", ""},
     {"Jpeg", "\xff\xd8\xff\xe0", "JPEG", ""},

@@ -1,0 +1,160 @@
+#include "tensorcask/serialize/archive/formats/onnx_format.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/element_stream.h"
+#include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/onnx/dtypes.h"
+#include "tensorcask/serialize/onnx/onnx_reader.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask {
+namespace {
+
+class OnnxArchiveReader final : public ArchiveReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                             const ArchiveReaderOptions& options) {
+    OnnxReaderOptions read;
+    read.read = options.read;
+    read.limits = options.limits;
+    read.lenient = options.lenient;
+    read.constants = options.constants;
+    read.follow_links = options.follow_links;
+    CASK_ASSIGN_OR_RETURN(OnnxReader reader, OnnxReader::Open(path, read));
+    const std::shared_ptr<ListingBudget> listing =
+        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    std::string made_name;  // of a tensor in a file of its own that has none there
+    std::vector<ArchiveEntry> entries;
+    entries.reserve(reader.entries().size());
+    for (const OnnxEntry& stored : reader.entries()) {
+      ArchiveEntry entry = Describe(reader, stored);
+      if (entry.name.empty() && reader.kind() == OnnxReader::Kind::kTensor) {
+        made_name = NameFromPath(path);
+        entry.name = made_name;
+      }
+      listing->AddIndex(entry.name.size());
+      CASK_RETURN_IF_ERROR(Annotate(listing->Charge(EntryMemory(entry)), path));
+      entries.push_back(std::move(entry));
+    }
+    std::sort(entries.begin(), entries.end(),
+              [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+    return std::unique_ptr<ArchiveReader>(
+        new OnnxArchiveReader(std::move(reader), std::move(entries), made_name.empty()));
+  }
+
+  absl::string_view format() const override { return "onnx"; }
+  const std::string& path() const override { return reader_.path(); }
+  bool has_names() const override { return has_names_; }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  const FileMetadata& file_metadata() const override { return reader_.metadata(); }
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.Read(Stored(name));
+  }
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.ReadInto(Stored(name), out);
+  }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.ReadSlice(Stored(name), slice);
+  }
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.ReadSliceInto(Stored(name), slice, out);
+  }
+  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.Map(Stored(name));
+  }
+
+  absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
+    TensorCounts counts;
+    CASK_ASSIGN_OR_RETURN(const OnnxCounts found, reader_.VerifyAll([&](const OnnxDamage& damage) {
+      if (damage.is_of_file) ++counts.damaged_elsewhere;
+      report({damage.tensor, damage.file, damage.offset, damage.status});
+    }));
+    counts.not_checked = found.not_checked;
+    counts.past_limit = found.past_limit;
+    counts.whole = found.verified + found.without_checksum;
+    counts.damaged = static_cast<int64_t>(entries_.size()) - counts.whole - counts.not_checked - counts.past_limit;
+    counts.notes = reader_.notes();
+    if (found.without_checksum > 0) counts.notes.push_back(archive::NoChecksums(path(), found.without_checksum));
+    return counts;
+  }
+  std::vector<std::string> files() const override {
+    std::vector<std::string> files = {reader_.path()};
+    files.insert(files.end(), reader_.side_files().begin(), reader_.side_files().end());
+    return files;
+  }
+  int num_shards() const override { return 1 + static_cast<int>(reader_.side_files().size()); }
+  std::vector<std::string> notes() const override { return reader_.notes(); }
+
+ private:
+  OnnxArchiveReader(OnnxReader reader, std::vector<ArchiveEntry> entries, bool has_names)
+      : reader_(std::move(reader)), entries_(std::move(entries)), has_names_(has_names) {}
+
+  static ArchiveEntry Describe(const OnnxReader& reader, const OnnxEntry& stored) {
+    ArchiveEntry entry;
+    entry.name = stored.name;
+    entry.dtype = stored.dtype;
+    entry.shape = stored.shape;
+    entry.encoding = absl::IsDataLoss(stored.read_status)      ? "not readable"
+                     : !stored.read_status.ok()                ? "unknown"
+                     : stored.form == OnnxEntry::Form::kPacked ? "packed"
+                     : stored.form == OnnxEntry::Form::kValues ? "values"
+                                                               : "plain";
+    entry.reads_in_blocks = stored.read_status.ok() && stored.form == OnnxEntry::Form::kPlain;
+    entry.read_status = stored.read_status;
+    entry.stored_bytes = stored.stored_bytes;
+    if (stored.read_status.ok()) entry.offset = stored.offset;
+    if (!reader.side_files().empty()) entry.shard = stored.side_file_number;
+    return entry;
+  }
+
+  // The name in the file of the tensor that the list calls `name`.
+  absl::string_view Stored(absl::string_view name) const { return has_names() ? name : absl::string_view(); }
+
+  absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
+    return reader_.OpenStream(Stored(entry.name));
+  }
+
+  const OnnxReader reader_;
+  const std::vector<ArchiveEntry> entries_;
+  const bool has_names_;
+};
+
+}  // namespace
+
+ArchiveTraits OnnxArchiveFormat::traits() const {
+  ArchiveTraits traits;
+  traits.file_metadata = true;
+  traits.strings = true;
+  traits.is_written = false;
+  return traits;
+}
+
+bool OnnxArchiveFormat::HoldsDType(DType dtype) const {
+  for (int64_t data_type = 1; OnnxDType(data_type) != DType::kInvalid; ++data_type) {
+    if (OnnxDType(data_type) == dtype) return true;
+  }
+  return false;
+}
+
+bool OnnxArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
+  return probe.file != nullptr &&
+         OnnxReader::LooksLikeOnnx(*probe.file, /*also_tensors=*/absl::EndsWithIgnoreCase(probe.path, ".pb"));
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OnnxArchiveFormat::Open(const std::string& path,
+                                                                       const ArchiveReaderOptions& options) const {
+  return OnnxArchiveReader::Open(path, options);
+}
+
+}  // namespace tensorcask

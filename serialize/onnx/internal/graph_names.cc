@@ -1,0 +1,79 @@
+#include "tensorcask/serialize/onnx/internal/graph_names.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+
+namespace tensorcask::onnx {
+namespace {
+
+// The tensors in the order of their names, and of their graphs where names are equal.
+std::vector<size_t> SortByName(absl::Span<const int> graphs, absl::Span<std::string* const> names) {
+  std::vector<size_t> order(names.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return std::tie(*names[a], graphs[a], a) < std::tie(*names[b], graphs[b], b); });
+  return order;
+}
+
+}  // namespace
+
+std::string GraphNames::PathOf(int graph, bool numbered) const {
+  std::vector<int> way;
+  for (int at = graph; at > 0; at = graphs_[static_cast<size_t>(at)].around) way.push_back(at);
+  std::string path;
+  for (size_t i = way.size(); i-- > 0;) {
+    absl::StrAppend(&path, graphs_[static_cast<size_t>(way[i])].label,
+                    numbered && i == 0 ? absl::StrCat("#", graph) : "", "/");
+  }
+  return path;
+}
+
+uint64_t GraphNames::PathBytes(int graph) const {
+  constexpr uint64_t kNumberBytes = 12;
+  uint64_t bytes = kNumberBytes;
+  for (int at = graph; at > 0; at = graphs_[static_cast<size_t>(at)].around) {
+    bytes += graphs_[static_cast<size_t>(at)].label.size() + 1;
+  }
+  return bytes;
+}
+
+absl::Status GraphNames::Resolve(absl::Span<const int> graphs, absl::Span<std::string* const> names,
+                                 ListingBudget* budget) const {
+  std::vector<size_t> order = SortByName(graphs, names);
+  std::vector<std::pair<size_t, std::string>> renamed;  // the tensor, and its name in its graph
+  for (size_t first = 0; first < order.size();) {
+    size_t last = first + 1;  // one past
+    for (; last < order.size() && *names[order[last]] == *names[order[first]]; ++last) {
+      if (graphs[order[last]] != graphs[order[last - 1]]) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("two tensors of one graph have the name ", Quoted(*names[order[last]])));
+    }
+    for (size_t i = first; last - first > 1 && i < last; ++i) {
+      if (graphs[order[i]] != 0) renamed.emplace_back(order[i], *names[order[i]]);
+    }
+    first = last;
+  }
+  for (const bool numbered : {false, true}) {
+    for (auto& [tensor, name] : renamed) {
+      CASK_RETURN_IF_ERROR(budget->Charge(PathBytes(graphs[tensor]) + name.size()));
+      *names[tensor] = PathOf(graphs[tensor], numbered) + name;
+    }
+    order = SortByName(graphs, names);
+    const auto twice =
+        std::adjacent_find(order.begin(), order.end(), [&](size_t a, size_t b) { return *names[a] == *names[b]; });
+    if (twice == order.end()) return absl::OkStatus();
+    if (numbered || renamed.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two tensors of different graphs would be listed as ", Quoted(*names[*twice])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorcask::onnx

@@ -1,0 +1,466 @@
+#include "tensorcask/serialize/onnx/internal/model_walk.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/onnx/internal/graph_names.h"
+#include "tensorcask/serialize/protowire/wire_cursor.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/utf8.h"
+
+namespace tensorcask::onnx {
+namespace {
+
+using Field = WireCursor::Field;
+
+enum class Message : uint8_t {
+  kModel,
+  kTraining,
+  kFunction,
+  kGraph,
+  kNode,
+  kAttribute,
+  kSequence,
+  kMap,
+  kTensor,
+  kSparse,
+};
+
+// A field that leads to tensors.
+struct Way {
+  Message from;
+  uint32_t field;
+  Message to;
+};
+
+constexpr Way kWays[] = {
+    {Message::kModel, 7, Message::kGraph},         {Message::kModel, 20, Message::kTraining},
+    {Message::kModel, 25, Message::kFunction},     {Message::kTraining, 1, Message::kGraph},
+    {Message::kTraining, 2, Message::kGraph},      {Message::kFunction, 7, Message::kNode},
+    {Message::kFunction, 11, Message::kAttribute}, {Message::kGraph, 1, Message::kNode},
+    {Message::kGraph, 5, Message::kTensor},        {Message::kGraph, 15, Message::kSparse},
+    {Message::kNode, 5, Message::kAttribute},      {Message::kAttribute, 5, Message::kTensor},
+    {Message::kAttribute, 6, Message::kGraph},     {Message::kAttribute, 11, Message::kGraph},
+    {Message::kSequence, 3, Message::kTensor},     {Message::kSequence, 4, Message::kSparse},
+    {Message::kSequence, 5, Message::kSequence},   {Message::kSequence, 6, Message::kMap},
+    {Message::kSequence, 7, Message::kSequence},
+};
+
+// A field whose text names what its message holds.
+constexpr uint32_t kFunctionName = 1;
+constexpr uint32_t kAttributeName = 1;
+constexpr uint32_t kNodeOutput = 2;
+constexpr uint32_t kNodeName = 3;
+constexpr uint32_t kNodeType = 4;
+constexpr uint32_t kTrainingInitialization = 1;
+constexpr uint32_t kAttributeGraphs = 11;
+
+// A field of ModelProto that becomes file metadata, under this key.
+struct MetadataField {
+  uint32_t field;
+  WireType type;
+  const char* key;
+};
+
+constexpr MetadataField kMetadataFields[] = {
+    {1, WireType::kVarint, "onnx.ir_version"},      {2, WireType::kBytes, "onnx.producer_name"},
+    {3, WireType::kBytes, "onnx.producer_version"}, {4, WireType::kBytes, "onnx.domain"},
+    {5, WireType::kVarint, "onnx.model_version"},   {6, WireType::kBytes, "onnx.doc_string"},
+};
+constexpr uint32_t kOpsetImport = 8;
+constexpr uint32_t kMetadataProps = 14;
+constexpr const char* kOpsetKey = "onnx.opset_import";
+
+constexpr uint64_t kMaxTextBytes = uint64_t{16} << 20;  // of a value of the metadata
+constexpr size_t kMaxNotes = 100;
+constexpr int kMainGraph = 0;
+
+// A message that the walk has entered.
+struct Frame {
+  Message message = Message::kModel;
+  uint64_t end = 0;
+  int graph = kMainGraph;                   // whose tensors are in it
+  uint32_t number = 0;                      // of the message among those of its kind in the one around it
+  uint32_t counts[3] = {0, 0, 0};           // of the messages in it so far, by SlotOf
+  Field name;                               // of a node, an attribute or a function; size 0: none so far
+  Field output;                             // of a node: the first
+  Field type;                               // of a node
+  std::unique_ptr<TensorMessage> constant;  // the tensor of a node's attribute, with WalkOptions::constants
+  std::string path;                         // of a sequence: "0.2.", in front of the numbers of its tensors
+};
+
+// Which of Frame::counts numbers a message that `field` of the message around it holds.
+size_t SlotOf(Message message, uint32_t field) {
+  if (message == Message::kTraining) return 2;
+  const bool is_second = message == Message::kAttribute || message == Message::kFunction ||
+                         (message == Message::kGraph && field == kAttributeGraphs);
+  return is_second ? 1 : 0;
+}
+
+class Walk {
+ public:
+  Walk(const ByteSource& file, const WalkOptions& options)
+      : cursor_(&file), file_bytes_(file.size_bytes()), options_(options), budget_(options.limits) {}
+
+  absl::StatusOr<FoundTensors> Run(MessageKind kind) {
+    found_.kind = kind;
+    if (kind == MessageKind::kTensor) {
+      CASK_ASSIGN_OR_RETURN(TensorMessage tensor, ParseTensor(&cursor_, 0, file_bytes_, options_.limits));
+      std::string name = tensor.name;
+      CASK_RETURN_IF_ERROR(Add(std::move(name), "", std::move(tensor), kMainGraph));
+      return std::move(found_);
+    }
+    Frame root;
+    root.message = kind == MessageKind::kModel ? Message::kModel : Message::kSequence;
+    root.end = file_bytes_;
+    stack_.push_back(std::move(root));
+    names_.AddMain();
+    while (!stack_.empty()) CASK_RETURN_IF_ERROR(Step());
+    if (kind == MessageKind::kModel && !has_graph_) return absl::InvalidArgumentError("is no model: it has no graph");
+    CASK_RETURN_IF_ERROR(ResolveNames());
+    if (!opsets_.empty()) found_.metadata.emplace(kOpsetKey, opsets_);
+    return std::move(found_);
+  }
+
+ private:
+  absl::Status Step() {
+    if (cursor_.position() == stack_.back().end) return Leave();
+    Field field;
+    CASK_RETURN_IF_ERROR(cursor_.ReadField(stack_.back().end, &field));
+    const Message in = stack_.back().message;
+    for (const Way& way : kWays) {
+      if (way.from == in && way.field == field.number) return Enter(way.to, field);
+    }
+    Note(field);
+    if (in == Message::kModel) CASK_RETURN_IF_ERROR(ReadMetadata(field));
+    cursor_.Seek(field.end());
+    return absl::OkStatus();
+  }
+
+  // Remembers where the names of the current message are.
+  void Note(const Field& field) {
+    if (field.type != WireType::kBytes) return;
+    Frame& frame = stack_.back();
+    if (frame.message == Message::kNode) {
+      if (field.number == kNodeName) frame.name = field;
+      if (field.number == kNodeType) frame.type = field;
+      if (field.number == kNodeOutput && frame.output.size == 0) frame.output = field;
+    } else if (field.number == (frame.message == Message::kFunction ? kFunctionName : kAttributeName)) {
+      frame.name = field;
+    }
+  }
+
+  absl::Status Leave() {
+    Frame& frame = stack_.back();
+    if (frame.constant != nullptr) {
+      const uint64_t end = frame.end;
+      CASK_ASSIGN_OR_RETURN(const std::string type, ReadText(&cursor_, frame.type, options_.limits));
+      if (type == "Constant") {
+        CASK_ASSIGN_OR_RETURN(std::string name, ReadText(&cursor_, frame.output, options_.limits));
+        CASK_RETURN_IF_ERROR(Add(std::move(name), "", std::move(*frame.constant), frame.graph));
+      }
+      cursor_.Seek(end);
+    }
+    stack_.pop_back();
+    return absl::OkStatus();
+  }
+
+  absl::Status Enter(Message to, const Field& field) {
+    if (field.type != WireType::kBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("field ", field.number, " at byte ", field.position,
+                                                     " has wire type ", static_cast<int>(field.type),
+                                                     "; wanted a message"));
+    }
+    if (stack_.size() >= LimitOf(options_.limits.max_depth)) {
+      return PastLimit(absl::StrCat("messages at byte ", field.position, " nest deeper"), "max_depth",
+                       options_.limits.max_depth);
+    }
+    if (to == Message::kMap) {
+      return absl::UnimplementedError(
+          absl::StrCat("a map at byte ", field.position, ": sequences of maps are not read by this version"));
+    }
+    if (to == Message::kTensor || to == Message::kSparse) return EnterTensor(to, field);
+    Frame frame;
+    frame.message = to;
+    frame.end = field.end();
+    frame.graph = stack_.back().graph;
+    frame.number = stack_.back().counts[SlotOf(to, field.number)]++;
+    if (to == Message::kSequence) frame.path = absl::StrCat(stack_.back().path, frame.number, ".");
+    if (to == Message::kGraph || to == Message::kFunction) {
+      CASK_RETURN_IF_ERROR(NameGraph(field, &frame));
+    }
+    stack_.push_back(std::move(frame));
+    cursor_.Seek(field.begin);
+    return absl::OkStatus();
+  }
+
+  absl::Status EnterTensor(Message to, const Field& field) {
+    Frame& frame = stack_.back();
+    if (frame.message == Message::kAttribute) {
+      const bool is_of_node = stack_.size() > 1 && stack_[stack_.size() - 2].message == Message::kNode;
+      if (options_.constants && is_of_node) {
+        CASK_ASSIGN_OR_RETURN(TensorMessage tensor, Parse(field));
+        stack_[stack_.size() - 2].constant = std::make_unique<TensorMessage>(std::move(tensor));
+      }
+    } else {
+      const std::string position =
+          frame.message == Message::kSequence ? absl::StrCat(frame.path, frame.counts[0]++) : "";
+      if (to == Message::kSparse) {
+        CASK_RETURN_IF_ERROR(AddSparse(field, position));
+      } else {
+        CASK_ASSIGN_OR_RETURN(TensorMessage tensor, Parse(field));
+        std::string name = position.empty() ? tensor.name : position;
+        CASK_RETURN_IF_ERROR(Add(std::move(name), "", std::move(tensor), frame.graph));
+      }
+    }
+    cursor_.Seek(field.end());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<TensorMessage> Parse(const Field& field) {
+    return ParseTensor(&cursor_, field.begin, field.end(), options_.limits);
+  }
+
+  // Gives `frame`, a graph or function that begins, a number and a label.
+  absl::Status NameGraph(const Field& field, Frame* frame) {
+    const Frame& around = stack_.back();
+    std::string label;
+    if (frame->message == Message::kFunction) {
+      label = absl::StrCat("function ", frame->number);
+    } else if (around.message == Message::kModel) {
+      frame->graph = kMainGraph;  // protobuf joins messages of one field
+      has_graph_ = true;
+      return absl::OkStatus();
+    } else if (around.message == Message::kTraining) {
+      label = absl::StrCat("training ", around.number,
+                           field.number == kTrainingInitialization ? ".initialization" : ".algorithm");
+    } else {
+      const Frame& owner = stack_[stack_.size() - 2];  // a node, or a function with an attribute of its own
+      CASK_ASSIGN_OR_RETURN(const std::string node, ReadText(&cursor_, owner.name, options_.limits));
+      CASK_ASSIGN_OR_RETURN(const std::string attribute, ReadText(&cursor_, around.name, options_.limits));
+      label = absl::StrCat(node.empty() ? absl::StrCat("node ", owner.number) : node, ".",
+                           attribute.empty() ? absl::StrCat("attribute ", around.number) : attribute,
+                           field.number == kAttributeGraphs ? absl::StrCat("[", frame->number, "]") : "");
+    }
+    CASK_RETURN_IF_ERROR(budget_.Charge(GraphNames::MemoryOf(label)));
+    frame->graph = names_.Add(around.graph, std::move(label));
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(std::string name, std::string part_of, TensorMessage message, int graph) {
+    if (found_.tensors.size() >= LimitOf(options_.limits.max_entries)) {
+      return PastLimit("has more tensors", "max_entries", options_.limits.max_entries);
+    }
+    const uint64_t message_bytes = message.end - message.begin;
+    const bool is_inside = message.data != TensorMessage::Data::kExternal;
+    budget_.AddIndex(message_bytes - (is_inside ? std::min(message.stored_bytes, message_bytes) : 0));
+    constexpr uint64_t kEntryBytes = 256;  // in the lists of the reader
+    CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(FoundTensor) + kEntryBytes + name.size() + message.name.size()));
+    if (message.has_unused_bits) {
+      AddNote(
+          absl::StrCat("tensor ", Quoted(name), ": the last byte of its raw_data has bits behind the last element"));
+    }
+    found_.tensors.push_back({std::move(name), std::move(message), std::move(part_of)});
+    graphs_.push_back(graph);
+    return absl::OkStatus();
+  }
+
+  // Adds the values and the indices of a SparseTensorProto.
+  absl::Status AddSparse(const Field& sparse, const std::string& position) {
+    std::unique_ptr<TensorMessage> parts[2];
+    DimVector dims;
+    cursor_.Seek(sparse.begin);
+    while (cursor_.position() < sparse.end()) {
+      Field field;
+      CASK_RETURN_IF_ERROR(cursor_.ReadField(sparse.end(), &field));
+      if (field.number == 3 && (field.type == WireType::kVarint || field.type == WireType::kBytes)) {
+        CASK_RETURN_IF_ERROR(ReadDims(&cursor_, field, &dims));
+      }
+      if ((field.number == 1 || field.number == 2) && field.type == WireType::kBytes) {
+        std::unique_ptr<TensorMessage>& part = parts[field.number - 1];
+        if (part != nullptr) return BadSparse(sparse, "has two tensors of values or of indices");
+        CASK_ASSIGN_OR_RETURN(TensorMessage tensor, Parse(field));
+        part = std::make_unique<TensorMessage>(std::move(tensor));
+      }
+      cursor_.Seek(field.end());
+    }
+    if (parts[0] == nullptr || parts[1] == nullptr) return BadSparse(sparse, "lacks its values or its indices");
+    const absl::StatusOr<TensorShape> shape = TensorShape::Create(dims);
+    if (!shape.ok()) return BadSparse(sparse, absl::StrCat("has bad dims: ", shape.status().message()));
+    const TensorShape& values = parts[0]->shape;
+    const TensorShape& indices = parts[1]->shape;
+    const bool is_linear = indices.rank() == 1;
+    const bool fits = values.rank() == 1 && parts[1]->data_type == FindType(7)->number &&
+                      (is_linear || (indices.rank() == 2 && indices.dim(1) == shape->rank())) &&
+                      indices.dim(0) == values.dim(0);
+    if (!fits) {
+      return BadSparse(sparse, absl::StrCat("of shape ", shape->ToString(), " has values ", values.ToString(),
+                                            " and indices ", OnnxName(*parts[1]), " ", indices.ToString(),
+                                            "; wanted [N], and INT64 [N] or [N,", shape->rank(), "]"));
+    }
+    const std::string name = position.empty() ? parts[0]->name : position;
+    AddNote(absl::StrCat("sparse tensor ", Quoted(name), " of shape ", shape->ToString(),
+                         " is listed as its values and its indices"));
+    found_.metadata.emplace(absl::StrCat("onnx.sparse.", name), shape->ToString());
+    const int graph = stack_.back().graph;
+    CASK_RETURN_IF_ERROR(Add(absl::StrCat(name, ".values"), name, std::move(*parts[0]), graph));
+    found_.sparse.push_back({found_.tensors.size(), *shape});
+    return Add(absl::StrCat(name, ".indices"), name, std::move(*parts[1]), graph);
+  }
+
+  static std::string OnnxName(const TensorMessage& tensor) {
+    return tensor.type != nullptr ? tensor.type->name : absl::StrCat("type ", tensor.data_type);
+  }
+
+  static absl::Status BadSparse(const Field& field, absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("the sparse tensor at byte ", field.position, " ", what));
+  }
+
+  absl::Status ReadMetadata(const Field& field) {
+    for (const MetadataField& row : kMetadataFields) {
+      if (row.field != field.number || row.type != field.type) continue;
+      if (field.type == WireType::kVarint) return AddMetadata(row.key, absl::StrCat(field.value));
+      CASK_ASSIGN_OR_RETURN(std::string text, ReadLongText(row.key, field));
+      return AddMetadata(row.key, std::move(text));
+    }
+    const bool is_entry = field.number == kOpsetImport || field.number == kMetadataProps;
+    if (!is_entry || field.type != WireType::kBytes) return absl::OkStatus();
+    std::string key;
+    std::string value;
+    uint64_t version = 0;
+    for (cursor_.Seek(field.begin); cursor_.position() < field.end();) {
+      Field part;
+      CASK_RETURN_IF_ERROR(cursor_.ReadField(field.end(), &part));
+      if (part.number == 1 && part.type == WireType::kBytes) {
+        CASK_ASSIGN_OR_RETURN(key, ReadText(&cursor_, part, options_.limits));
+      } else if (part.number == 2 && part.type == WireType::kBytes) {
+        CASK_ASSIGN_OR_RETURN(value, ReadLongText(key, part));
+      } else if (part.number == 2 && part.type == WireType::kVarint) {
+        version = part.value;
+      }
+      cursor_.Seek(part.end());
+    }
+    if (field.number == kMetadataProps) return AddMetadata(std::move(key), std::move(value));
+    const std::string opset = absl::StrCat(opsets_.empty() ? "" : ", ", key.empty() ? "ai.onnx" : key, " ", version);
+    CASK_RETURN_IF_ERROR(ChargeText(opset.size()));
+    opsets_ += opset;
+    return absl::OkStatus();
+  }
+
+  // Empty, with a note, if it is too long.
+  absl::StatusOr<std::string> ReadLongText(absl::string_view key, const Field& field) {
+    if (field.size > kMaxTextBytes) {
+      AddNote(absl::StrCat("the metadata ", Quoted(key), " has ", field.size, " bytes and is left out"));
+      return std::string();
+    }
+    CASK_RETURN_IF_ERROR(ChargeText(field.size));
+    std::string text(static_cast<size_t>(field.size), '\0');
+    CASK_RETURN_IF_ERROR(cursor_.ReadBytes(absl::MakeSpan(&text[0], text.size())));
+    return text;
+  }
+
+  absl::Status ChargeText(uint64_t bytes) {
+    budget_.AddIndex(bytes);
+    constexpr uint64_t kNodeBytes = 128;  // of a map
+    return budget_.Charge(bytes + kNodeBytes);
+  }
+
+  absl::Status AddMetadata(std::string key, std::string value) {
+    if (value.empty()) return absl::OkStatus();
+    if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
+      AddNote(absl::StrCat("the metadata ", Quoted(key), " is not UTF-8 and is left out"));
+      return absl::OkStatus();
+    }
+    CASK_RETURN_IF_ERROR(ChargeText(key.size()));
+    const std::string quoted = Quoted(key);
+    if (!found_.metadata.emplace(std::move(key), std::move(value)).second) {
+      AddNote(absl::StrCat("the metadata ", quoted, " is given twice; the first value is kept"));
+    }
+    return absl::OkStatus();
+  }
+
+  void AddNote(std::string note) {
+    if (found_.notes.size() < kMaxNotes) found_.notes.push_back(std::move(note));
+  }
+
+  absl::Status ResolveNames() {
+    std::vector<std::string*> names;
+    names.reserve(found_.tensors.size());
+    for (FoundTensor& tensor : found_.tensors) names.push_back(&tensor.name);
+    return names_.Resolve(graphs_, names, &budget_);
+  }
+
+  WireCursor cursor_;
+  const uint64_t file_bytes_;
+  const WalkOptions& options_;
+  ListingBudget budget_;
+  std::vector<Frame> stack_;
+  GraphNames names_;
+  std::vector<int> graphs_;  // of the tensors
+  bool has_graph_ = false;
+  std::string opsets_;
+  FoundTensors found_;
+};
+
+// Bits: 1 << number of the field.
+struct Shape {
+  uint32_t varints;
+  uint32_t bytes;
+};
+
+constexpr uint32_t Bits(std::initializer_list<int> numbers) {
+  uint32_t bits = 0;
+  for (const int number : numbers) bits |= uint32_t{1} << number;
+  return bits;
+}
+
+constexpr Shape kModelShape = {Bits({1, 5}), Bits({2, 3, 4, 6, 7, 8, 14, 20, 25, 26})};
+constexpr Shape kTensorShape = {Bits({1, 2, 5, 7, 11, 14}), Bits({1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16})};
+constexpr Shape kSequenceShape = {Bits({2}), Bits({1, 3, 4, 5, 6, 7})};
+
+}  // namespace
+
+MessageKind LookAtMessage(const ByteSource& file) {
+  constexpr int kMostFields = 1000;
+  WireCursor cursor(&file);
+  const Shape* const shapes[] = {&kModelShape, &kTensorShape, &kSequenceShape};
+  bool fits[] = {true, true, true};
+  uint32_t seen = 0;
+  for (int fields = 0; fields < kMostFields && cursor.position() < file.size_bytes(); ++fields) {
+    Field field;
+    if (!cursor.ReadField(file.size_bytes(), &field).ok()) return MessageKind::kUnknown;
+    const uint32_t bit = field.number < 32 ? uint32_t{1} << field.number : 0;
+    seen |= bit;
+    for (size_t i = 0; i < 3; ++i) {
+      const uint32_t known = field.type == WireType::kVarint  ? shapes[i]->varints
+                             : field.type == WireType::kBytes ? shapes[i]->bytes
+                             : i == 1                         ? Bits({4, 10})  // values one by one
+                                                              : 0;
+      fits[i] = fits[i] && (known & bit) != 0;
+    }
+    if (!fits[0] && !fits[1] && !fits[2]) return MessageKind::kUnknown;
+    cursor.Seek(field.end());
+  }
+  const auto has = [&](std::initializer_list<int> numbers) { return (seen & Bits(numbers)) == Bits(numbers); };
+  if (fits[0] && has({1, 7, 8})) return MessageKind::kModel;
+  if (!has({2})) return MessageKind::kUnknown;
+  // A tensor with field 3, a segment, is refused, so this is a sequence.
+  if (fits[2] && has({3})) return MessageKind::kSequence;
+  return fits[1] ? MessageKind::kTensor : MessageKind::kUnknown;
+}
+
+absl::StatusOr<FoundTensors> FindTensors(const ByteSource& file, MessageKind kind, const WalkOptions& options) {
+  absl::StatusOr<FoundTensors> found = Walk(file, options).Run(kind);
+  if (kind != MessageKind::kTensor || !absl::IsInvalidArgument(found.status())) return found;
+  // A sequence of sequences has the fields of a tensor whose values do not fit its dims.
+  absl::StatusOr<FoundTensors> sequence = Walk(file, options).Run(MessageKind::kSequence);
+  return sequence.ok() && !sequence->tensors.empty() ? std::move(sequence) : std::move(found);
+}
+
+}  // namespace tensorcask::onnx

@@ -1,0 +1,55 @@
+// The side files of a model: opened when first needed, beneath the folder of the model.
+
+#ifndef TENSORCASK_SERIALIZE_ONNX_INTERNAL_SIDE_FILES_H_
+#define TENSORCASK_SERIALIZE_ONNX_INTERNAL_SIDE_FILES_H_
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/contained_folder.h"
+
+namespace tensorcask::onnx {
+
+// Open, Sha1Of and notes are safe from several threads.
+class SideFiles {
+ public:
+  // `folder`: that of the model, or why there is none, which is then the error of Open.
+  explicit SideFiles(absl::StatusOr<ContainedFolder> folder) : folder_(std::move(folder)) {}
+
+  // The number of the file `location`, a ContainedName. Before the first Open.
+  size_t Add(const std::string& location);
+
+  const std::vector<std::string>& paths() const { return paths_; }
+  // The same source each time. Errors: as ContainedFolder::Open.
+  absl::StatusOr<std::shared_ptr<const ByteSource>> Open(size_t number) const;
+  // SHA-1 of the whole file, computed once.
+  absl::StatusOr<std::string> Sha1Of(size_t number) const;
+  // A sentence for each open file that has several names.
+  std::vector<std::string> notes() const;
+
+ private:
+  struct File {
+    std::string location;
+    std::shared_ptr<const ByteSource> source;  // null: not open yet
+    std::string sha1;                          // "": not computed yet
+    bool has_other_names = false;
+  };
+
+  absl::StatusOr<ContainedFolder> folder_;
+  absl::flat_hash_map<std::string, size_t> numbers_;  // by location
+  std::vector<std::string> paths_;
+  mutable std::mutex mutex_;
+  mutable std::vector<File> files_;
+};
+
+}  // namespace tensorcask::onnx
+
+#endif  // TENSORCASK_SERIALIZE_ONNX_INTERNAL_SIDE_FILES_H_

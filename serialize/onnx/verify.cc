@@ -1,0 +1,119 @@
+// OnnxReader::VerifyAll.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/serialize/onnx/internal/reader_impl.h"
+#include "tensorcask/serialize/onnx/onnx_reader.h"
+#include "tensorcask/serialize/stored/elements.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask {
+namespace {
+
+// Indices of [N] count the elements; those of [N,rank] have a row for each. Both increase, and lie in the shape.
+absl::Status CheckIndices(const Tensor& indices, const TensorShape& shape) {
+  const int64_t* const values = indices.data<int64_t>();
+  const int64_t count = indices.shape().dim(0);
+  const int64_t width = indices.shape().rank() == 2 ? indices.shape().dim(1) : 1;
+  const DimVector dims = indices.shape().rank() == 2 ? shape.dims() : DimVector{shape.num_elements()};
+  for (int64_t i = 0; i < count; ++i) {
+    const auto row = absl::MakeConstSpan(values + i * width, static_cast<size_t>(width));
+    for (int64_t axis = 0; axis < width; ++axis) {
+      const int64_t index = row[static_cast<size_t>(axis)];
+      if (index >= 0 && index < dims[static_cast<size_t>(axis)]) continue;
+      return absl::DataLossError(
+          absl::StrCat("index ", i, " is ", index, " on axis ", axis, ", outside of the shape ", shape.ToString()));
+    }
+    if (i > 0 && !(absl::MakeConstSpan(values + (i - 1) * width, static_cast<size_t>(width)) < row)) {
+      return absl::DataLossError(absl::StrCat("index ", i, " is not larger than the one before"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// An error that says nothing about the file.
+bool PreventsChecking(const absl::Status& status) {
+  return IsResourceFailure(status) || !(absl::IsDataLoss(status) || absl::IsResourceExhausted(status));
+}
+
+}  // namespace
+
+absl::StatusOr<OnnxCounts> OnnxReader::VerifyAll(absl::FunctionRef<void(const OnnxDamage&)> report) const {
+  const onnx::ReaderImpl& impl = *impl_;
+  OnnxCounts counts;
+  absl::flat_hash_set<size_t> lost;  // side files
+  for (size_t i = 0; i < impl.side_files().paths().size(); ++i) {
+    const absl::Status opened = impl.side_files().Open(i).status();
+    if (opened.ok()) continue;
+    if (IsResourceFailure(opened)) return opened;
+    lost.insert(i);
+    report({"", true, impl.side_files().paths()[i], 0,
+            Annotate(opened, absl::StrCat(path(), ": a side file cannot be read"))});
+  }
+  for (size_t number = 0; number < entries().size(); ++number) {
+    const OnnxEntry& entry = entries()[number];
+    const std::string& file = entry.side_file.empty() ? path() : entry.side_file;
+    if (absl::IsUnimplemented(entry.read_status)) {
+      ++counts.not_checked;
+      continue;
+    }
+    if (!entry.read_status.ok()) {
+      report({entry.name, false, file, 0, impl.At(number, entry.read_status)});
+      continue;
+    }
+    const bool is_outside = !entry.side_file.empty();
+    if (is_outside && lost.contains(impl.side_file(number))) {
+      ++counts.lost;
+      continue;
+    }
+    bool has_checksum = false;
+    absl::Status status;
+    if (entry.form == OnnxEntry::Form::kValues) {
+      status = impl.Read(number).status();
+    } else {
+      const absl::StatusOr<onnx::ReaderImpl::Elements> elements = impl.ElementsOf(number);
+      stored::ElementOptions strict = impl.how();
+      strict.accept_odd_bools = false;
+      status = elements.ok() ? stored::VerifyElements(*elements->source, elements->stored, strict) : elements.status();
+      has_checksum = is_outside && !impl.sha1(number).empty();
+      if (status.ok() && has_checksum) {
+        CASK_ASSIGN_OR_RETURN(const std::string found, impl.side_files().Sha1Of(impl.side_file(number)));
+        if (found != impl.sha1(number)) {
+          status = MarkWrongChecksum(absl::DataLossError(
+              absl::StrCat("the SHA-1 of the side file is ", found, ", the model says ", impl.sha1(number))));
+        }
+      }
+    }
+    if (status.ok()) {
+      ++(has_checksum ? counts.verified : counts.without_checksum);
+    } else if (PreventsChecking(status)) {
+      return impl.At(number, status);
+    } else if (absl::IsResourceExhausted(status)) {
+      ++counts.past_limit;
+      report({entry.name, false, file, entry.offset, impl.At(number, status)});
+    } else {
+      report({entry.name, false, file, entry.offset, impl.At(number, status)});
+    }
+  }
+  for (const onnx::SparseTensor& sparse : impl.sparse()) {
+    const OnnxEntry& entry = entries()[sparse.indices];
+    if (!entry.read_status.ok()) continue;
+    const absl::StatusOr<Tensor> indices = impl.Read(sparse.indices);
+    if (!indices.ok()) continue;  // was reported
+    const absl::Status status = CheckIndices(*indices, sparse.shape);
+    if (status.ok()) continue;
+    report({entry.name, false, path(), entry.offset, impl.At(sparse.indices, status)});
+    --counts.without_checksum;
+  }
+  return counts;
+}
+
+}  // namespace tensorcask

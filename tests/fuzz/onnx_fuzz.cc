@@ -1,0 +1,102 @@
+// Bytes as an ONNX model, tensor or sequence: what opens keeps its promises, and every way of reading gives the same
+// elements. Inputs that begin with '#' are the external_data of a tensor instead: lines of key, '=' and value.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/onnx/dtypes.h"
+#include "tensorcask/serialize/onnx/internal/external_data.h"
+#include "tensorcask/serialize/onnx/onnx_reader.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/fuzz/fuzz_input.h"
+
+namespace tensorcask::testing {
+namespace {
+
+void CheckTensor(const OnnxReader& reader, const OnnxEntry& entry, size_t file_bytes) {
+  FUZZ_CHECK(reader.FindEntry(entry.name) == &entry, entry.name);
+  const absl::StatusOr<Tensor> tensor = reader.Read(entry.name);
+  if (!entry.read_status.ok() || !entry.side_file.empty()) {
+    FUZZ_CHECK(!tensor.ok(), "read what is not there");
+    return;
+  }
+  FUZZ_CHECK(entry.offset <= file_bytes && entry.stored_bytes <= file_bytes, entry.name);
+  FUZZ_CHECK(entry.dtype == OnnxDType(entry.data_type), entry.name);
+  const absl::StatusOr<Tensor> mapped = reader.Map(entry.name);
+  FUZZ_CHECK(tensor.ok() == mapped.ok(), tensor.status().ToString() + mapped.status().ToString());
+  if (!tensor.ok()) return;
+  FUZZ_CHECK(tensor->shape() == entry.shape && tensor->dtype() == entry.dtype, entry.name);
+  if (entry.dtype == DType::kString) return;
+  FUZZ_CHECK(tensor->bytes() == mapped->bytes(), entry.name);
+  if (entry.shape.rank() == 0 || entry.shape.dim(0) == 0) return;
+  std::vector<TensorSlice::Extent> extents(static_cast<size_t>(entry.shape.rank()));
+  extents[0].start = entry.shape.dim(0) - 1;
+  extents[0].length = 1;
+  const absl::StatusOr<Tensor> row = reader.ReadSlice(entry.name, *TensorSlice::Create(extents));
+  FUZZ_CHECK(row.ok(), row.status().ToString());
+  FUZZ_CHECK(row->bytes() == tensor->bytes().substr(tensor->bytes().size() - row->bytes().size()), entry.name);
+}
+
+void CheckExternal(absl::string_view text) {
+  std::vector<onnx::ExternalEntry> entries;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::pair<std::string, std::string> entry = absl::StrSplit(line, absl::MaxSplits('=', 1));
+    entries.push_back(entry);
+  }
+  const absl::StatusOr<onnx::ExternalData> data = onnx::ParseExternalData(entries);
+  if (!data.ok()) {
+    FUZZ_CHECK(absl::IsInvalidArgument(data.status()), data.status().ToString());
+    return;
+  }
+  const std::string& location = data->location;
+  FUZZ_CHECK(!location.empty() && location.front() != '/' && location.find('\0') == std::string::npos, location);
+  for (const absl::string_view step : absl::StrSplit(location, '/')) {
+    FUZZ_CHECK(!step.empty() && step != "." && step != "..", location);
+  }
+  FUZZ_CHECK(data->sha1.empty() || data->sha1.size() == 40, data->sha1);
+}
+
+}  // namespace
+}  // namespace tensorcask::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tensorcask;           // NOLINT(google-build-using-namespace)
+  using namespace tensorcask::testing;  // NOLINT(google-build-using-namespace)
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (!bytes.empty() && bytes.front() == '#') {
+    CheckExternal(bytes.substr(1));
+    return 0;
+  }
+  OnnxReaderOptions options;
+  options.limits.max_file_decoded_bytes = 1 << 20;
+  const absl::StatusOr<OnnxReader> reader = OnnxReader::OpenSource(MakeMemorySource("m", bytes), options);
+  options.constants = true;
+  const absl::StatusOr<OnnxReader> with_constants = OnnxReader::OpenSource(MakeMemorySource("m", bytes), options);
+  if (!reader.ok()) {
+    FUZZ_CHECK(!with_constants.ok(), "constants change what opens");
+    return 0;
+  }
+  absl::flat_hash_set<std::string> names;
+  for (const OnnxEntry& entry : reader->entries()) {
+    FUZZ_CHECK(names.insert(entry.name).second, entry.name);
+    CheckTensor(*reader, entry, size);
+  }
+  int64_t damages = 0;
+  const absl::StatusOr<OnnxCounts> counts = reader->VerifyAll([&](const OnnxDamage&) { ++damages; });
+  FUZZ_CHECK(counts.ok(), counts.status().ToString());
+  const int64_t counted = counts->verified + counts->without_checksum + counts->not_checked + counts->lost;
+  FUZZ_CHECK(counted <= static_cast<int64_t>(names.size()), "counted more than there is");
+  FUZZ_CHECK(counted + damages >= static_cast<int64_t>(names.size()), "counted less than there is");
+  return 0;
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""The commands on ONNX models, their side files, and tensors in files of their own. The bytes are written here."""
+
+import hashlib
+import json
+import os
+import struct
+import sys
+
+sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
+import case_report  # noqa: E402
+from tool_testing import Archives, floats, run  # noqa: E402
+
+
+def varint(value):
+    out = b""
+    while value >= 128:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def sub(field, content):
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def tensor(data_type, dims, name, rest):
+    return b"".join(number(1, dim) for dim in dims) + number(2, data_type) + sub(8, name) + rest
+
+
+def raw(data_type, dims, name, content):
+    return tensor(data_type, dims, name, sub(9, content))
+
+
+def entry(key, value):
+    return sub(13, sub(1, key) + sub(2, value))
+
+
+def model(*tensors, graph=b"", more=b""):
+    graph += b"".join(sub(5, one) for one in tensors)
+    return number(1, 13) + sub(2, b"tests") + sub(7, graph) + sub(8, sub(1, b"") + number(2, 21)) + more
+
+
+KERNEL = struct.pack("<6f", 1, 2, 3, 4, 5, 6.5)
+
+
+class Onnx(Archives):
+    def file(self, name, content):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "wb") as file:
+            file.write(content)
+        return self.path(name)
+
+    def small(self):
+        return self.file(
+            "m.onnx",
+            model(
+                raw(1, (2, 3), b"dense/kernel", KERNEL),
+                tensor(7, (3,), b"ids", sub(7, b"\x05\x06\x07")),
+                raw(22, (3,), b"packed", b"\xf1\x02"),
+                tensor(8, (2,), b"words", sub(6, b"a") + sub(6, b"bc")),
+                more=sub(14, sub(1, b"author") + sub(2, b"me")),
+            ),
+        )
+
+    def test_every_command_reads_a_model(self):
+        path = self.small()
+        listed = self.good("ls", path)
+        self.assertIn("dense/kernel  float32  [2,3]", listed)
+        self.assertIn("packed        int4     [3]", listed)
+        document = json.loads(self.good("ls", "--json", "--checksum", path))
+        self.assertEqual(document["format"], "onnx")
+        self.assertEqual([one["name"] for one in document["tensors"]], ["dense/kernel", "ids", "packed", "words"])
+        self.assertIn("[5 6 7]", self.good("show", path, "ids"))
+        self.assertIn("[1 -1 2]", self.good("show", path, "packed"))
+        self.assertIn('"bc"', self.good("show", path, "words"))
+        self.assertIn("6.5", self.good("stats", path))
+        self.assertIn("4 tensors", self.good("verify", path))
+        self.assertEqual(run("diff", path, path).returncode, 0)
+
+    def test_a_model_is_converted(self):
+        path = self.small()
+        self.good("convert", "--include", "dense/kernel", "--include", "ids", path, self.path("m.safetensors"))
+        for name in ("dense/kernel", "ids"):
+            self.assertEqual(self.good("show", self.path("m.safetensors"), name), self.good("show", path, name))
+        metadata = json.loads(self.good("ls", "--json", self.path("m.safetensors")))["metadata"]
+        self.assertEqual((metadata["author"], metadata["onnx.producer_name"]), ("me", "tests"))
+        self.good("convert", "--allow-loss", path, self.path("m.ckpt"))
+        self.assertEqual(self.good("show", self.path("m.ckpt"), "words"), self.good("show", path, "words"))
+
+    def test_models_are_not_written(self):
+        self.assert_one_line(run("convert", self.model(), self.path("n.onnx")), 2, "onnx are read, not written")
+        self.assertFalse(os.path.exists(self.path("n.onnx")))
+
+    def test_the_extension_pb_is_of_two_messages(self):
+        ours = self.file("ours.pb", raw(1, (2, 3), b"x", KERNEL))
+        self.assertIn("x  float32  [2,3]", self.good("ls", ours))
+        theirs = self.path("theirs.pb")
+        self.good("convert", self.write("t.pbtxt", floats(1, 2, 3)), theirs)
+        self.assertEqual(json.loads(self.good("ls", "--json", theirs))["format"], "tensorproto")
+        self.assertEqual(json.loads(self.good("ls", "--json", ours))["format"], "onnx")
+
+    def test_side_files(self):
+        external = tensor(1, (2, 3), b"w", entry(b"location", b"m.bin") + entry(b"offset", b"8") + number(14, 1))
+        path = self.file("m.onnx", model(external, raw(2, (1,), b"b", b"x")))
+        done = run("verify", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(self.path("m.bin"), done.stdout + done.stderr)
+        self.assertIn("w  float32  [2,3]", self.good("ls", path))
+        self.assert_one_line(run("show", path, "w"), 1, 'tensor "w"', self.path("m.bin"))
+        self.assertIn("120", self.good("show", path, "b"))
+        self.file("m.bin", bytes(8) + KERNEL)
+        self.assertIn("6.5", self.good("show", path, "w"))
+        self.good("verify", path)
+        self.good("convert", "--allow-loss", path, self.path("m.npz"))
+        self.assertIn("6.5", self.good("show", self.path("m.npz"), "w"))
+        # The file itself is never a target.
+        self.assertEqual(run("convert", "--overwrite", "--include", "b", "--to", "npy", path, self.path("m.bin")).returncode, 1)
+        self.assertEqual(os.path.getsize(self.path("m.bin")), 32)
+
+    def test_the_checksum_of_a_side_file(self):
+        content = bytes(8) + KERNEL
+        self.file("m.bin", content)
+
+        def of(digits):
+            entries = entry(b"location", b"m.bin") + entry(b"offset", b"8") + entry(b"checksum", digits.encode())
+            return self.file("m.onnx", model(tensor(1, (2, 3), b"w", entries + number(14, 1))))
+
+        self.good("verify", of(hashlib.sha1(content).hexdigest()))
+        done = run("verify", of("0" * 40))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("SHA-1", done.stdout + done.stderr)
+
+    def test_constants_and_links(self):
+        node = sub(2, b"shape") + sub(4, b"Constant") + sub(5, sub(1, b"value") + sub(5, raw(2, (1,), b"", b"x")))
+        external = tensor(1, (2, 3), b"w", entry(b"location", b"m.bin") + number(14, 1))
+        path = self.file("m.onnx", model(external, graph=sub(1, node)))
+        self.assertNotIn("shape", self.good("ls", path))
+        self.assertIn("shape  uint8", self.good("ls", "--constants", path))
+        self.assertIn("120", self.good("show", "--constants", path, "shape"))
+        self.file("data", KERNEL)
+        os.symlink("data", self.path("m.bin"))
+        self.assertIn("6.5", self.good("show", path, "w"))
+        self.assert_one_line(run("show", "--no-links", path, "w"), 1, "m.bin: is a link")
+
+    def test_no_name_leaves_the_folder(self):
+        secret = self.file("secret", KERNEL)
+        for location in (b"../secret", secret.encode(), b"x/../../secret", b"secret\0.bin", b"link"):
+            path = self.file(
+                "in/m.onnx", model(tensor(1, (2, 3), b"w", entry(b"location", location) + number(14, 1)))
+            )
+            if not os.path.lexists(self.path("in/link")):
+                os.symlink("../secret", self.path("in/link"))
+            for command in (["show", path, "w"], ["convert", path, self.path("out.npz")], ["stats", path]):
+                done = run(*command)
+                self.assertEqual(done.returncode, 1, (location, done.stdout))
+                self.assertNotIn("6.5", done.stdout)
+            self.assertIn("w  float32  [2,3]", self.good("ls", path))
+
+
+if __name__ == "__main__":
+    case_report.main("tool_onnx")
