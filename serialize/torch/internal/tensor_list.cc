@@ -28,12 +28,11 @@ struct ListedTensor {
 };
 
 absl::StatusOr<std::vector<ListedTensor>> FindInAllParts(const TorchFile& file, NameForm form,
-                                                         const DecodeLimits& limits, ListingBudget* budget,
-                                                         uint64_t* other_values) {
+                                                         const DecodeLimits& limits, ListingBudget* budget) {
   std::vector<ListedTensor> all;
   for (size_t part = 0; part < file.parts.size(); ++part) {
     absl::StatusOr<std::vector<NamedTensor>> found =
-        FindTensors(file.parts[part].pickle, file.parts[part].name, form, limits, budget, other_values);
+        FindTensors(file.parts[part].pickle, file.parts[part].name, form, limits, budget);
     if (!found.ok()) return Annotate(found.status(), file.source->name());
     for (NamedTensor& tensor : *found) all.push_back({std::move(tensor.name), {part, tensor.object}});
   }
@@ -51,13 +50,11 @@ absl::flat_hash_set<std::string> NamesOfSeveral(const std::vector<ListedTensor>&
 }
 
 absl::StatusOr<std::vector<ListedTensor>> NameTensors(const TorchFile& file, const DecodeLimits& limits,
-                                                      ListingBudget* budget, uint64_t* other_values) {
-  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named,
-                        FindInAllParts(file, NameForm::kJoined, limits, budget, other_values));
+                                                      ListingBudget* budget) {
+  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named, FindInAllParts(file, NameForm::kJoined, limits, budget));
   const absl::flat_hash_set<std::string> several = NamesOfSeveral(named);
   if (several.empty()) return named;
-  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> exact,
-                        FindInAllParts(file, NameForm::kExact, limits, budget, nullptr));
+  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> exact, FindInAllParts(file, NameForm::kExact, limits, budget));
   for (size_t i = 0; i < named.size(); ++i) {
     if (several.contains(named[i].name)) named[i].name = exact[i].name;
   }
@@ -151,7 +148,7 @@ void CountUsed(const TorchFile& file, size_t part, const TensorList& list, uint6
 
 absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits& limits, ListingBudget* budget) {
   TensorList list;
-  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named, NameTensors(file, limits, budget, &list.other_values));
+  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named, NameTensors(file, limits, budget));
   std::sort(named.begin(), named.end(), [](const ListedTensor& a, const ListedTensor& b) { return a.name < b.name; });
   list.has_names = named.size() != 1 || !named[0].name.empty() || named[0].source.part != 0 ||
                    named[0].source.object != file.parts[0].pickle.root;
@@ -183,10 +180,6 @@ std::vector<std::string> NotesOf(const TorchFile& file, const TensorList& list) 
   for (size_t part = 0; part < file.parts.size(); ++part) {
     for (const std::string& name : file.parts[part].pickle.opaque_names) opaque.push_back(Quoted(name));
     CountUsed(file, part, list, &all, &used);
-  }
-  if (list.other_values > 0) {
-    notes.push_back(absl::StrCat("has ", list.other_values, list.other_values == 1 ? " value" : " values",
-                                 " beside its tensors (numbers, texts and so on), which are not in the list of them"));
   }
   if (!opaque.empty()) {
     const size_t count = opaque.size();

@@ -4,7 +4,6 @@
 #define TENSORCASK_SERIALIZE_TORCH_INTERNAL_TENSOR_LIST_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,7 +25,6 @@ struct TensorList {
   bool has_names = true;
   std::vector<TorchEntry> entries;    // sorted by name
   std::vector<TensorSource> sources;  // of each entry
-  uint64_t other_values = 0;          // numbers, texts and so on
 };
 
 // Errors: as FindTensors, naming the file; Unimplemented if two tensors would have one name in either form.

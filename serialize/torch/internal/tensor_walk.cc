@@ -69,7 +69,6 @@ class Walk {
   }
 
   uint64_t num_tensors() const { return nodes_[pickle_.root].num_tensors; }
-  uint64_t other_values() const { return other_values_; }
   uint64_t name_bytes() const { return nodes_[pickle_.root].name_bytes; }
   uint64_t longest_name() const { return nodes_[pickle_.root].longest_name; }
 
@@ -173,16 +172,11 @@ class Walk {
     }
   }
 
-  void Add(Ref child, PathStep::Kind kind, absl::string_view text, int64_t number, std::vector<Edge>* edges) {
-    if (child == kNoRef) return;
-    if (Holds(child)) {
-      edges->push_back({child, kind, text, number});
-    } else {
-      ++other_values_;
-    }
+  void Add(Ref child, PathStep::Kind kind, absl::string_view text, int64_t number, std::vector<Edge>* edges) const {
+    if (child != kNoRef && Holds(child)) edges->push_back({child, kind, text, number});
   }
 
-  void AddItems(Ref list, std::vector<Edge>* edges) {
+  void AddItems(Ref list, std::vector<Edge>* edges) const {
     const std::vector<Ref>& items = pickle_.items(list);
     for (size_t i = 0; i < items.size(); ++i) {
       Add(items[i], PathStep::Kind::kPosition, "", static_cast<int64_t>(i), edges);
@@ -192,10 +186,7 @@ class Walk {
   void AddEntries(Ref dict, PathStep::Kind kind, std::vector<Edge>* edges) {
     const std::vector<Ref>& entries = pickle_.items(dict);
     for (size_t i = 0; i < entries.size(); i += 2) {
-      if (!Holds(entries[i + 1])) {
-        ++other_values_;
-        continue;
-      }
+      if (!Holds(entries[i + 1])) continue;
       const Object& key = pickle_.object(entries[i]);
       if (key.kind == Kind::kInt) {
         Add(entries[i + 1], PathStep::Kind::kIntKey, "", key.integer, edges);
@@ -285,7 +276,7 @@ class Walk {
   }
 
   // The tensors that a sparse tensor consists of.
-  void AddParts(const PickledTensor& tensor, std::vector<Edge>* edges) {
+  void AddParts(const PickledTensor& tensor, std::vector<Edge>* edges) const {
     static constexpr absl::string_view kCoo[] = {"indices", "values"};
     static constexpr absl::string_view kCompressed[] = {"compressed_indices", "plain_indices", "values"};
     const bool is_coo = pickle_.object(tensor.layout).text == "torch.sparse_coo";
@@ -302,7 +293,6 @@ class Walk {
   std::vector<Edge> edges_;
   std::vector<Frame> open_;
   std::deque<std::string> texts_;
-  uint64_t other_values_ = 0;
 };
 
 // ---- Values ---------------------------------------------------------------------------------------------------------
@@ -431,11 +421,9 @@ class Converter {
 }  // namespace
 
 absl::StatusOr<std::vector<NamedTensor>> FindTensors(const Pickle& pickle, absl::string_view below, NameForm form,
-                                                     const DecodeLimits& limits, ListingBudget* budget,
-                                                     uint64_t* other_values) {
+                                                     const DecodeLimits& limits, ListingBudget* budget) {
   Walk walk(pickle, budget);
   CASK_RETURN_IF_ERROR(walk.Count());
-  if (other_values != nullptr) *other_values += walk.other_values();
   if (walk.num_tensors() > LimitOf(limits.max_entries)) {
     return PastLimit(absl::StrCat("the pickle has ", walk.num_tensors(), " ways to tensors"), "max_entries",
                      limits.max_entries);

@@ -34,13 +34,11 @@ struct NamedTensor {
 enum class NameForm { kJoined, kExact };  // JoinedName and ExactName (serialize/values/value_path.h)
 
 // All tensors, and the storages that stand for themselves, in the order of the pickle. `below`: the first step of all
-// names; "": none. If the root is a tensor, its name is "". Adds to *other_values (null: to
-// nothing) the number of the values beside them: numbers, texts and so on.
+// names; "": none. If the root is a tensor, its name is "".
 // Errors: Unimplemented for a value that contains itself, or is nested too deeply; ResourceExhausted past a limit or
 // the budget, before names are made.
 absl::StatusOr<std::vector<NamedTensor>> FindTensors(const Pickle& pickle, absl::string_view below, NameForm form,
-                                                     const DecodeLimits& limits, ListingBudget* budget,
-                                                     uint64_t* other_values = nullptr);
+                                                     const DecodeLimits& limits, ListingBudget* budget);
 
 // The values of the pickle. A tensor is the number that `numbers` has for it. Requires: FindTensors returned no error.
 ValueTree ToValues(const Pickle& pickle, const absl::flat_hash_map<Ref, uint64_t>& numbers);

@@ -415,9 +415,6 @@ TEST(TorchReaderTest, NotesSayWhatNoTensorHas) {
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_THAT(reader->notes(), ElementsAre(HasSubstr("8 bytes that its storage does not need"),
                                            HasSubstr("16 of 24 bytes of storages belong to no tensor")));
-  const std::string more =
-      TorchZip(Dict({{Text("epoch"), Int(3)}, {Text("w"), Tensor(kStorage, 0, {6}, {1})}}), {{"0", kSix}});
-  EXPECT_THAT(OpenBytes(more)->notes(), ElementsAre(HasSubstr("has 1 value beside its tensors")));
   const std::string stream = TorchStream(kValue, {{"0", kSix}}, 4);
   EXPECT_THAT(OpenBytes(stream)->notes(), IsEmpty());
   const std::string two = stream + stream;
