@@ -190,11 +190,14 @@ TEST(FormatForName, GoesByTheExtension) {
   };
   EXPECT_EQ(name("x.pb"), "tensorproto");
   EXPECT_EQ(name("a.b/x.TFRecord"), "records");
-  EXPECT_THAT(name("x.onnx"), HasSubstr("the format onnx are read, not written"));
+  for (const char* format : {"gguf", "onnx", "torch"}) {
+    const std::string path = absl::StrCat("x.", format == absl::string_view("torch") ? "pt" : format);
+    EXPECT_THAT(name(path), HasSubstr(absl::StrCat("the format ", format, " are read, not written"))) << path;
+  }
   for (const char* path : {"x", "a.bin/x", "x.ckpt", "x.ckpt-7", "x.index", ".x", "x-1.5", "x."}) {
     EXPECT_EQ(name(path), "checkpoint") << path;
   }
-  for (const char* path : {"x.h5", "x.pt"}) EXPECT_THAT(name(path), HasSubstr("no known format")) << path;
+  EXPECT_THAT(name("x.h5"), HasSubstr("no known format"));
 }
 
 // ---- Conversion -----------------------------------------------------------------------------------------------------
