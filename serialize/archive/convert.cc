@@ -66,9 +66,9 @@ std::string NotCopied(const ArchiveReader& source, const std::vector<std::string
   constexpr size_t kMaxNamed = 4;
   std::vector<std::string> quoted;
   for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) quoted.push_back(Quoted(names[i]));
-  return absl::StrCat(source.path(), ": ", names.size(), names.size() == 1 ? " value" : " values",
-                      " beside the tensors are not text, numbers or bools, and are not copied: ",
-                      absl::StrJoin(quoted, ", "), names.size() > kMaxNamed ? ", ..." : "");
+  return absl::StrCat(source.path(), ": ", names.size(),
+                      names.size() == 1 ? " value beside the tensors is" : " values beside the tensors are",
+                      " not copied: ", absl::StrJoin(quoted, ", "), names.size() > kMaxNamed ? ", ..." : "");
 }
 
 constexpr char kAllowLossHint[] = "; ConvertOptions::allow_loss ";
