@@ -7376,6 +7376,40 @@ tensorcask_inner_library(tests_tensor_tensor_testing
     Tensorcask::tensor
     absl::status)
 
+tensorcask_inner_library(tools_commands
+  SOURCES
+    tools/cat.cc
+    tools/clean.cc
+    tools/convert.cc
+    tools/demo.cc
+    tools/diff.cc
+    tools/edit.cc
+    tools/exchange.cc
+    tools/ls.cc
+    tools/salvage.cc
+    tools/save.cc
+    tools/show.cc
+    tools/stats.cc
+    tools/verify.cc
+  LINK
+    CLI11::CLI11
+    Tensorcask::archive
+    Tensorcask::checkpoint
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::serve
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+    absl::time
+    nlohmann_json::nlohmann_json
+    tools_tools)
+
 tensorcask_program(tools_tensorcask
   SOURCES
     tools/tensorcask.cc
@@ -7389,6 +7423,53 @@ tensorcask_program(tools_tensorcask
     absl::strings
     tools_commands
     tools_tools)
+
+tensorcask_inner_library(tools_tools
+  SOURCES
+    tools/command_table.cc
+    tools/completions.cc
+    tools/console.cc
+    tools/element_crc32.cc
+    tools/formats.cc
+    tools/graph_format.cc
+    tools/json_text.cc
+    tools/ls_values.cc
+    tools/manual.cc
+    tools/metadata_options.cc
+    tools/read_progress.cc
+    tools/rename.cc
+    tools/slice_text.cc
+    tools/subcommand.cc
+    tools/table.cc
+    tools/tensorproto_text_format.cc
+    tools/text_memory.cc
+    tools/text_width.cc
+  LINK
+    CLI11::CLI11
+    Tensorcask::archive
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::npy
+    Tensorcask::payload
+    Tensorcask::proto
+    Tensorcask::protowire
+    Tensorcask::rename_rules
+    Tensorcask::serve
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::values
+    Tensorcask::wire
+    ZLIB::ZLIB
+    absl::cord
+    absl::flat_hash_map
+    absl::span
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+    absl::time
+    nlohmann_json::nlohmann_json
+    protobuf::libprotobuf)
 
 tensorcask_script_test(tests_attack_attack_receivers_test
   FILES

@@ -209,7 +209,7 @@ def call_of_rest(target):
         return call("tensorcask_module", name, **parts, FLAGS=target.arguments.get("copts"))
     if "manual" in target.arguments.get("tags", []):
         return ""
-    if target.rule == "cask_cc_library":
+    if target.rule in ("cask_cc_library", "cask_room"):
         return call("tensorcask_inner_library", name, **parts)
     if target.rule == "cask_cc_binary":
         return call("tensorcask_program", name, **parts)

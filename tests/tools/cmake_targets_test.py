@@ -54,6 +54,16 @@ class TheTree(unittest.TestCase):
         self.assertGreater(len(found), 280)
 
 
+    def test_what_a_target_links_is_a_target(self):
+        text = source_tree.read(ROOT, cmake_targets.OUTPUT)
+        made = set(re.findall(r"^tensorcask_\w+\((\w+)\)?$", text, re.MULTILINE))
+        linked = set()
+        for items in re.findall(r"^  LINK\n((?:    .*\n)+)", text, re.MULTILINE):
+            linked |= set(re.findall(r"^    ((?!Tensorcask::)\w+)\)?$", items, re.MULTILINE))
+        self.assertGreater(len(linked), 30)
+        self.assertEqual(sorted(linked - made), ["leveldb"])  # of the system
+
+
 class ExportedSymbols(unittest.TestCase):
     OURS = [
         "_ZN10tensorcask16CheckpointReader4OpenEv",
