@@ -31,11 +31,13 @@ TABLE = {
 # What a program needs and a function does not: help, another form of the result, what the dtype of an array says, and
 # what is chosen in Python itself.
 OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--limit", "--names"}
+READING = {"--constants", "--no-links", "--stored"}  # of ONNX and GGUF
 MISSING = {
     "save": {*SELECTING, "--allow-loss"},  # the caller chooses the arrays
-    "diff": {"--format", "--lenient", "--base"},
-    "stats": {"--format", "--lenient", "--base"},
-    "verify": {"--lenient"},
+    "convert": READING,
+    "diff": {"--format", "--lenient", "--base", *READING},
+    "stats": {"--format", "--lenient", "--base", *READING},
+    "verify": {"--lenient", *READING},
     "salvage": {"--to", "--lenient"},
 }
 # What a program decides by itself.
