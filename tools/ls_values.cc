@@ -97,18 +97,6 @@ std::string ValueTypeName(ValueKind kind, int bits) {
 
 std::string TypeOf(Value value) { return ValueTypeName(value.kind(), value.bits()); }
 
-// A step to an entry of a map.
-PathStep StepTo(Value key) {
-  PathStep step;
-  if (key.kind() == ValueKind::kInt) {
-    step.kind = PathStep::Kind::kIntKey;
-    step.number = key.int_value();
-  } else {
-    step.text = key.kind() == ValueKind::kText ? std::string(key.text()) : ValueToJson(key).value_or("?");
-  }
-  return step;
-}
-
 // Calls fn(name, value) for each value that is not a map, and for empty maps, in the order of the file.
 absl::Status ForEachNamed(Value root, absl::FunctionRef<absl::Status(const std::string&, Value)> fn) {
   if (root.num_values() > kMaxValues) {

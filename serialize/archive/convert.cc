@@ -54,9 +54,7 @@ absl::StatusOr<std::vector<std::string>> ValuesNotInMetadata(const ArchiveReader
       continue;
     }
     for (size_t i = value.size(); i-- > 0 && open.size() < kMaxWalked;) {
-      PathStep step;
-      if (value.key(i).kind() == ValueKind::kText) step.text = std::string(value.key(i).text());
-      open.emplace_back(value.entry(i), path).second.push_back(std::move(step));
+      open.emplace_back(value.entry(i), path).second.push_back(StepTo(value.key(i)));
     }
   }
   return names;

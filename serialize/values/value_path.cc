@@ -114,6 +114,17 @@ std::optional<Value> Child(Value of, const NamedStep& step) {
 
 }  // namespace
 
+PathStep StepTo(Value key) {
+  PathStep step;
+  if (key.kind() == ValueKind::kInt) {
+    step.kind = PathStep::Kind::kIntKey;
+    step.number = key.int_value();
+  } else {
+    step.text = key.kind() == ValueKind::kText ? std::string(key.text()) : ValueToJson(key).value_or("?");
+  }
+  return step;
+}
+
 std::string JoinedName(absl::Span<const PathStep> path) {
   std::string name;
   for (const PathStep& step : path) {

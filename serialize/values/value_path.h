@@ -34,6 +34,9 @@ struct PathStep {
   friend bool operator!=(const PathStep& a, const PathStep& b) { return !(a == b); }
 };
 
+// The step to the entry of a map with this key. A key that is no text and no int has its JSON as text.
+PathStep StepTo(Value key);
+
 // The steps, joined with ".".
 std::string JoinedName(absl::Span<const PathStep> path);
 // ["text"] for a text key, with quotes, backslashes and control characters escaped as in JSON; [0] for a number; .name

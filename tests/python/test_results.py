@@ -72,7 +72,7 @@ def test_a_slice_of_a_closed_reader_refuses(tmp_path):
     with pytest.raises(tc.ClosedError, match="the reader is closed"):
         rows[1:2]
     assert rows.shape == (4,) and len(rows) == 4
-    assert tc.open(tmp_path / "m").slice("w")[0] == 0, "the slice keeps a reader that nobody closes"
+    assert tc.open(tmp_path / "m").slice("w")[0] == 0, "a slice holds its reader open when nothing else refers to it"
 
 
 # ---- Progress -------------------------------------------------------------------------------------------------------

@@ -179,5 +179,15 @@ TEST_F(FindValueTest, RefusesNamesThatAreNotWellFormed) {
   }
 }
 
+TEST(ValuePathTest, TheStepToAnEntryHasItsKey) {
+  ValueTree tree;
+  const ValueTree::Id text = tree.AddText("a.b");
+  const ValueTree::Id number = tree.AddInt(7);
+  const ValueTree::Id pair = tree.AddItems(ValueKind::kTuple, {number, number});
+  EXPECT_EQ(JoinedName({StepTo(tree.value(text)), StepTo(tree.value(number))}), "a.b.7");
+  EXPECT_EQ(ExactName({StepTo(tree.value(text)), StepTo(tree.value(number))}), "[\"a.b\"][7]");
+  EXPECT_NE(JoinedName({StepTo(tree.value(pair))}), "");
+}
+
 }  // namespace
 }  // namespace tensorcask
