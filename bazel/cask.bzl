@@ -110,13 +110,60 @@ def cask_room(name, srcs, deps, hdrs = [], alone = [], for_size = [], for_speed 
         )
     cc_library(name = name, visibility = visibility, deps = [headers] + code)
 
-def cask_cc_test(name, copts = [], **kwargs):
-    """A test. GoogleTest is a dependency like others: "@com_google_googletest//:gtest_main"."""
-    cc_test(
-        name = name,
-        copts = _warnings() + _FOR_TESTS + copts,
-        **kwargs
-    )
+def cask_cc_test(name, srcs, deps, copts = [], cpus = [], data = [], size = "medium", **kwargs):
+    """A test program. GoogleTest is a dependency like others: "@com_google_googletest//:gtest_main".
+
+    Several sources are compiled as one, since the headers of a test cost more than its code. The unnamed namespace of
+    each gets the name of its file, so that two files may have helpers of the same name.
+
+    Args:
+      name: of the test.
+      srcs: .cc files.
+      deps: libraries.
+      copts: flags of the compiler, after those of all tests.
+      cpus: values of TENSORCASK_CPU. The program runs once more for each: zip_test also as zip_scalar_test.
+      data: files that the test reads.
+      size: as cc_test has it.
+      **kwargs: what else cc_test takes.
+    """
+    flags = _warnings() + _FOR_TESTS + copts
+    if len(srcs) > 1:
+        native.genrule(
+            name = name + "_as_one",
+            testonly = True,
+            srcs = srcs,
+            outs = [name + "_as_one.cc"],
+            cmd = "for file in $(SRCS); do stem=$${file##*/}; echo \"#line 1 \\\"$$file\\\"\"; " +
+                  "sed \"s/^namespace {$$/namespace $${stem%.cc} {/\" $$file; done >$@",
+            visibility = ["//visibility:private"],
+        )
+        srcs = [name + "_as_one.cc"]
+        flags = flags + ["-Wno-subobject-linkage"]  # it takes each source for a header
+    if cpus:
+        cc_library(
+            name = name + "_code",
+            testonly = True,
+            srcs = srcs,
+            copts = flags,
+            visibility = ["//visibility:private"],
+            deps = deps,
+            alwayslink = True,  # nothing names the cases
+        )
+        srcs, deps = [], [":" + name + "_code"]
+    runs = {name: {}}
+    for cpu in cpus:
+        runs[name.replace("_test", "_{}_test".format(cpu))] = {"TENSORCASK_CPU": cpu}
+    for run, env in runs.items():
+        cc_test(
+            name = run,
+            size = size,
+            srcs = srcs,
+            copts = flags,
+            data = data,
+            env = env,
+            deps = deps,
+            **kwargs
+        )
 
 def cask_cc_binary(name, copts = [], linkopts = [], **kwargs):
     """A program. It loads only those shared libraries that it uses."""

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes cmake/targets.cmake, the list of all libraries, programs and tests, from the BUILD files.
+"""Writes cmake/targets.cmake, the list of libraries and of the program, from the BUILD files.
 
-    scripts/cmake_targets.py            # writes the file
-    scripts/cmake_targets.py --check    # exits with 1 if the file is not current
+    scripts/cmake_targets.py                # writes the file
+    scripts/cmake_targets.py --check        # exits with 1 if the file is not current
+    scripts/cmake_targets.py --tests FILE   # writes the list of tests and examples: CMake calls it where they are built
 
 The BUILD files are the only description of targets. A room becomes one CMake library (`serialize/checkpoint` and the
 rooms inside it: Tensorcask::checkpoint), and each library of the root BUILD file becomes a target of that name. Tests
@@ -51,6 +52,7 @@ OWN_LIBRARY = {
 }
 ROOM_NAMES = {"interop": "dlpack"}
 LEFT_OUT = ("bazel", "third_party")
+PROGRAM = "tools"
 FIXTURE = "tests/fixture"  # a room for the tests of users; its own tests lie beside it
 BENCHMARKS = "tests/benchmarks"  # its programs need libraries that only the workbench knows
 TIMEOUTS = {"small": 60, "medium": 300, "large": 900}  # seconds, as Bazel has them
@@ -216,9 +218,8 @@ def call_of_rest(target):
     if target.rule == "cask_proto_library":
         return call("tensorcask_test_proto", name, PROTOS=target.files("srcs"), LINK=parts["LINK"])
     if target.rule == "cask_cc_test":
-        variables = [f"{key}={value}" for key, value in sorted(target.arguments.get("env", {}).items())]
-        return call("tensorcask_test", name, **parts, FLAGS=target.arguments.get("copts"), ENVIRONMENT=variables,
-                    MODULES=modules_of(target), **for_ctest(target))  # fmt: skip
+        return call("tensorcask_test", name, **parts, FLAGS=target.arguments.get("copts"),
+                    CPUS=target.arguments.get("cpus"), MODULES=modules_of(target), **for_ctest(target))  # fmt: skip
     if target.rule == "cask_fuzz_target":  # tests/fuzz/fuzz.bzl
         sources = [f"{target.package}/replay.cc", f"{target.package}/{target.name}_fuzz.cc"]
         return call("tensorcask_test", name + "_test", SOURCES=sources, LINK=parts["LINK"],
@@ -265,31 +266,52 @@ def without_benchmarks(targets):
     return [target for target in targets if target.package != BENCHMARKS or target.label in needed]
 
 
-def generate(root):
-    """The content of cmake/targets.cmake."""
+def all_targets(root):
     targets = [
         Target(file, rule, arguments)
         for file in build_files.build_files(root)
         if not file.package.startswith(LEFT_OUT)
         for rule, arguments in file.rules
     ]
-    targets = without_benchmarks(targets)
+    return without_benchmarks(targets)
+
+
+def of_rest(targets):
+    """The text of programs, tests, and libraries of theirs."""
+    # Scripts come last: their programs must be known.
+    order = sorted(targets, key=lambda target: (target.rule == "cask_script_test", target.label))
+    return [text for text in map(call_of_rest, order) if text]
+
+
+def is_of_no_room(target):
+    return target.package != "" and library_of(target.package, target.name) is None
+
+
+def generate(root):
+    """The content of cmake/targets.cmake."""
+    targets = all_targets(root)
     rooms = rooms_of(targets)
     doors = [t for t in targets if t.package == "" and t.rule in ("cc_library", "alias") and t.name not in rooms]
-    rest = [t for t in targets if t.package != "" and library_of(t.package, t.name) is None]
     parts = ["# Written by scripts/cmake_targets.py from the BUILD files. Do not edit.\n"]
     parts.append("# --- Rooms, each after those that it needs ---\n")
     parts += [call_of_room(name, rooms[name]) for name in by_dependency(rooms)]
     parts.append("# --- Doors that are not a room of the same name ---\n")
     parts += [call_of_door(door) for door in doors]
-    parts.append("# --- Programs and tests ---\n")
-    # Scripts come last: their programs must be known.
-    rest.sort(key=lambda target: (target.rule == "cask_script_test", target.label))
-    parts += [text for text in map(call_of_rest, rest) if text]
+    parts.append("# --- The program ---\n")
+    parts += of_rest(t for t in targets if is_of_no_room(t) and t.package.startswith(PROGRAM))
     return "\n".join(parts)
 
 
+def generate_tests(root):
+    """What CMake includes where tests and examples are built."""
+    return "\n".join(of_rest(t for t in all_targets(root) if is_of_no_room(t) and not t.package.startswith(PROGRAM)))
+
+
 def main(arguments):
+    if arguments[:1] == ["--tests"] and len(arguments) == 2:
+        with open(arguments[1], "w", encoding="utf-8") as f:
+            f.write(generate_tests(ROOT))
+        return 0
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2

@@ -40,7 +40,7 @@ constexpr int kInt32 = 3;
 constexpr int kString = 7;
 constexpr int kVariant = 21;
 
-absl::StatusOr<CheckpointReader> OpenIn(FileSystem* files, CheckpointReaderOptions options = {}) {
+absl::StatusOr<CheckpointReader> OpenWith(FileSystem* files, CheckpointReaderOptions options = {}) {
   options.read.file_system = files;
   return CheckpointReader::Open("/m", options);
 }
@@ -76,7 +76,7 @@ TEST(Slices, MakeUpTheTensorAndAnyPartOfIt) {
   AddTable(&bundle, table);
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   ASSERT_OK_AND_ASSIGN(const Tensor whole, reader.Read("t"));
   EXPECT_TRUE(SameTensor(whole, table));
   ASSERT_OK_AND_ASSIGN(const Tensor mapped, reader.Map("t"));
@@ -103,7 +103,7 @@ TEST(Slices, AreListedAsOneTensor) {
   bundle.Add("u", kInt32, {1}, "1234");
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> entries, reader.entries());
   ASSERT_EQ(entries.size(), 2u);
   ASSERT_OK_AND_ASSIGN(const CheckpointEntry found, reader.Find("t"));
@@ -137,7 +137,7 @@ TEST(Slices, OfStrings) {
       .set_crc32c(MaskCrc32c(crc));
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   ASSERT_OK_AND_ASSIGN(const Tensor whole, reader.Read("s"));
   EXPECT_TRUE(SameTensor(whole, Tensor::FromValues<std::string>({{"a", ""}, {"ccc", std::string(99, 'd')}})));
   ASSERT_OK_AND_ASSIGN(const Tensor column, reader.ReadSlice("s", Slice("-:1,1")));
@@ -155,7 +155,7 @@ TEST(Slices, HundredThousand) {
   bundle.AddSliced("t", kInt32, {kPieces}, slices);
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   ASSERT_OK_AND_ASSIGN(const Tensor whole, reader.Read("t"));
   for (int i = 0; i < kPieces; ++i) ASSERT_EQ(whole.data<int32_t>()[i], i);
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> entries, reader.entries());
@@ -173,7 +173,7 @@ TEST(Slices, OfTheHighestRank) {
   bundle.AddSliced("t", kInt32, dims, {"0,1" + rest, "1,1" + rest});
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   ASSERT_OK_AND_ASSIGN(const Tensor whole, reader.Read("t"));
   EXPECT_EQ(whole.bytes(), BytesOfValues<int32_t>({1, 2}));
 }
@@ -198,7 +198,7 @@ TEST_P(SlicesReject, AsDataLoss) {
   GetParam().damage(&bundle);
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   EXPECT_THAT(reader.Read("t"),
               StatusIs(Code::kDataLoss, AllOf(HasSubstr("tensor \"t\""), HasSubstr(GetParam().says))));
   EXPECT_EQ(reader.entries().status().code(), GetParam().listed ? Code::kOk : Code::kDataLoss);
@@ -276,7 +276,7 @@ TEST(Slices, OnTheSameBytes) {
   const BundleEntryProto former = bundle.AddPiece("t", "0,2:-", kInt32, {2, 2}, BytesOfValues<int32_t>({1, 2, 3, 4}));
   bundle.entries[checkpoint::EncodeSliceKey("t", Slice("2,2:-"))] = former;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   EXPECT_THAT(reader.Read("t"),
               StatusIs(Code::kDataLoss,
                        HasSubstr("slice \"2,2:-\" of tensor \"t\" at offset 0, 16 bytes, overlaps slice \"0,2:-\"")));
@@ -294,7 +294,7 @@ TEST(Slices, VerifyAllEndsTheSearchForMissingPieces) {
   bundle.AddPiece("u", "0,1", kInt32, {1}, "1234");
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   std::vector<std::string> messages;
   ASSERT_OK(reader.VerifyAll([&](const CheckpointDamage& damage) { messages.emplace_back(damage.status.message()); }));
   // A hundred pieces, that there are more, and the orphan "u".
@@ -319,13 +319,13 @@ TEST(Slices, OrphansAndBrokenKeys) {
     return found;
   };
   {
-    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
     EXPECT_OK(reader.entries());
     EXPECT_EQ(damages(reader), "gone|/m.index: slice \"0,1\" of tensor \"gone\": no tensor lists this piece\n");
   }
   bundle.Add(std::string("\0x", 2), kInt32, {1}, "1234");
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   EXPECT_THAT(reader.entries(), StatusIs(Code::kDataLoss, HasSubstr("the key of a slice has")));
   EXPECT_THAT(damages(reader), HasSubstr("the key of a slice has"));
 }
@@ -348,7 +348,7 @@ TEST(ReadSlice, ReadsTheBytesOfThePartOnly) {
                         Case{"5,3:10,100", uint64_t{3} * 400}, Case{"0,1000:100,900", kRows * 3600}}) {
     SCOPED_TRACE(c.slice);
     FaultyFileSystem files(&memory);
-    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
     EXPECT_OK(reader.Find("t"));
     const uint64_t before = files.bytes_read();
     ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice("t", Slice(c.slice)));
@@ -368,7 +368,7 @@ TEST(ReadSlice, OfATensorWithoutElements) {
   ASSERT_OK(checkpoint::AppendStrings({}, &sink, &crc));
   bundle.Add("strings", kString, {0, 5}, no_strings).set_crc32c(MaskCrc32c(crc));
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   for (const char* name : {"floats", "strings", "variants"}) {
     SCOPED_TRACE(name);
     ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice(name, Slice("-:1,2")));
@@ -383,7 +383,7 @@ TEST(ReadSlice, VerifiesTheWholeIfAsked) {
   bundle.data[95] ^= 1;
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   EXPECT_OK(reader.ReadSlice("t", Slice("0,1:-")));
   EXPECT_THAT(reader.ReadSlice("t", Slice("0,1:-"), /*verify_whole=*/true),
               StatusIs(Code::kDataLoss, HasSubstr("its checksum is")));
@@ -399,7 +399,7 @@ TEST(ReadSlice, KeepsTheLimitOfItsPart) {
   bundle.Put(&files);
   CheckpointReaderOptions options;
   options.limits.max_file_decoded_bytes = 4000;
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, options));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files, options));
   EXPECT_OK(reader.ReadSlice("t", Slice("1,10:-")));
   EXPECT_THAT(reader.ReadSlice("t", Slice("1,11:-")),
               StatusIs(Code::kResourceExhausted, HasSubstr("decodes to 4400 bytes")));
@@ -412,7 +412,7 @@ TEST(ReadInto, StridedViews) {
   bundle.Add("t", kInt32, {300, 700}, std::string(table.bytes()));
   MemoryFileSystem files;
   bundle.Put(&files);
-  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenWith(&files));
   ASSERT_OK_AND_ASSIGN(Tensor turned, Tensor::Create(DType::kInt32, TensorShape({700, 300})));
   ASSERT_OK_AND_ASSIGN(TensorView target, TensorView(turned).Transpose(0, 1));
   ASSERT_OK(reader.ReadInto("t", &target));

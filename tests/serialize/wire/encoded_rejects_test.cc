@@ -42,8 +42,8 @@ struct RejectCase {
   Code code;
   const char* says;
 };
-class Rejects : public ::testing::TestWithParam<RejectCase> {};
-TEST_P(Rejects, WithCodeAndMessage) {
+class EncodedRejects : public ::testing::TestWithParam<RejectCase> {};
+TEST_P(EncodedRejects, WithCodeAndMessage) {
   TensorProto proto = EncodedProto(CompressibleTensor(DType::kInt16, TensorShape({20, 30})));
   ASSERT_OK(DecodeTensor(proto));
   GetParam().change(&proto);
@@ -108,7 +108,7 @@ const RejectCase kCases[] = {
     {"WrongChecksum", [](TensorProto* p) { p->mutable_extension()->set_crc32c(12345); }, Code::kDataLoss,
      "the elements of int16 [20,30] have the masked crc32c"},
 };
-INSTANTIATE_TEST_SUITE_P(Cases, Rejects, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Cases, EncodedRejects, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Encoded, AWrongChecksumIsFoundInStridedMemory) {

@@ -91,11 +91,11 @@ TensorView ReversedAxes(const TensorView& like) {
 
 // ---- Round trips ----------------------------------------------------------------------------------------------------
 
-class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(AllDTypes()),
+class EncodedOfEveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, EncodedOfEveryDType, ::testing::ValuesIn(AllDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
-TEST_P(EveryDType, EncodersGiveTheSameBytes) {
+TEST_P(EncodedOfEveryDType, EncodersGiveTheSameBytes) {
   const Tensor tensor = CompressibleTensor(GetParam(), TensorShape({20, 25, 8}));
   for (const TensorView& view : ViewsOf(tensor)) {
     for (const bool checksum : {false, true}) {
@@ -129,7 +129,7 @@ TEST_P(EveryDType, EncodersGiveTheSameBytes) {
   }
 }
 
-TEST_P(EveryDType, DecodersGiveTheSameTensor) {
+TEST_P(EncodedOfEveryDType, DecodersGiveTheSameTensor) {
   const Tensor tensor = CompressibleTensor(GetParam(), TensorShape({20, 25, 8}));
   for (const TensorView& view : ViewsOf(tensor)) {
     for (const bool checksum : {false, true}) {
@@ -162,7 +162,7 @@ TEST_P(EveryDType, DecodersGiveTheSameTensor) {
   }
 }
 
-TEST_P(EveryDType, ThroughRecords) {
+TEST_P(EncodedOfEveryDType, ThroughRecords) {
   const Tensor tensor = CompressibleTensor(GetParam(), TensorShape({4000}));
   std::string bytes;
   StringSink sink(&bytes);

@@ -63,11 +63,11 @@ std::vector<ViewCase> ViewsOf(const Tensor& tensor) {
   };
 }
 
-class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(FixedSizeDTypes()),
+class GuardedOfEveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, GuardedOfEveryDType, ::testing::ValuesIn(FixedSizeDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
-TEST_P(EveryDType, KeepsOrderWithTheBytesOfProtobuf) {
+TEST_P(GuardedOfEveryDType, KeepsOrderWithTheBytesOfProtobuf) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   const bool own_dtype = DTypeNumber(GetParam()) >= kFirstOwnDTypeNumber;
   const Tensor tensor = RandomTensor(GetParam(), TensorShape({3, 4, 5}), &random);
@@ -105,7 +105,7 @@ TEST_P(EveryDType, KeepsOrderWithTheBytesOfProtobuf) {
   }
 }
 
-TEST_P(EveryDType, RowMajorByDefault) {
+TEST_P(GuardedOfEveryDType, RowMajorByDefault) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   const bool own_dtype = DTypeNumber(GetParam()) >= kFirstOwnDTypeNumber;
   const Tensor tensor = RandomTensor(GetParam(), TensorShape({3, 4, 5}), &random);
@@ -121,7 +121,7 @@ TEST_P(EveryDType, RowMajorByDefault) {
   }
 }
 
-TEST_P(EveryDType, DecodesIntoTensorsAndViews) {
+TEST_P(GuardedOfEveryDType, DecodesIntoTensorsAndViews) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   const Tensor tensor = RandomTensor(GetParam(), TensorShape({3, 4, 5}), &random);
   const TensorView source = *TensorView(tensor).Permute({2, 0, 1});
@@ -185,8 +185,8 @@ struct Case {
   Code code;
   const char* says;
 };
-class Rejects : public ::testing::TestWithParam<Case> {};
-TEST_P(Rejects, WithCodeAndMessage) {
+class GuardedRejects : public ::testing::TestWithParam<Case> {};
+TEST_P(GuardedRejects, WithCodeAndMessage) {
   const std::string message = FromText(GetParam().text).SerializeAsString();
   EXPECT_THAT(DecodeBothWays(message), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
   EXPECT_THAT(DecodeBothWays(message, testing::Lenient()), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
@@ -244,7 +244,7 @@ const Case kCases[] = {
      kInvalid, "tensor_content has 1 bytes"},
     {"Checksum", SHAPE22 ABCD "extension { dtype: 4 strides: [1, 2] crc32c: 1 }", Code::kDataLoss, "masked crc32c"},
 };
-INSTANTIATE_TEST_SUITE_P(All, Rejects, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, GuardedRejects, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Guarded, StridesMayStandOneByOne) {

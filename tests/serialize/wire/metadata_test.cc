@@ -54,11 +54,11 @@ TensorMetadata RandomMetadata(DType dtype, int rank, std::mt19937_64* random) {
   return metadata;
 }
 
-class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(PlainDTypes()),
+class MetadataOfEveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, MetadataOfEveryDType, ::testing::ValuesIn(PlainDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
-TEST_P(EveryDType, RoundTripsWithTheBytesOfProtobuf) {
+TEST_P(MetadataOfEveryDType, RoundTripsWithTheBytesOfProtobuf) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   for (int round = 0; round < 60; ++round) {
     const Tensor tensor = RandomTensor(GetParam(), RandomShape(&random), &random);

@@ -42,12 +42,12 @@ std::string EncodeToString(const Tensor& tensor, const EncodeOptions& options) {
   return message;
 }
 
-class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(PlainDTypes()),
+class TensorOfEveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, TensorOfEveryDType, ::testing::ValuesIn(PlainDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
 // Bytes equal to protobuf's, each side reads the other's, and decoding gives every bit back.
-TEST_P(EveryDType, RoundTripsWithTheBytesOfProtobuf) {
+TEST_P(TensorOfEveryDType, RoundTripsWithTheBytesOfProtobuf) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   for (int seed = 0; seed < 60; ++seed) {
     const TensorShape shape = seed == 0 ? TensorShape() : seed == 1 ? TensorShape({0}) : RandomShape(&random);
@@ -71,7 +71,7 @@ TEST_P(EveryDType, RoundTripsWithTheBytesOfProtobuf) {
 }
 
 // The message built by hand, as TensorFlow's Tensor::AsProtoTensorContent does.
-TEST_P(EveryDType, ContentIsTheBytesOfTheElements) {
+TEST_P(TensorOfEveryDType, ContentIsTheBytesOfTheElements) {
   std::mt19937_64 random(7);
   const Tensor tensor = RandomTensor(GetParam(), TensorShape({2, 0x81, 3}), &random);
   TensorProto proto;
@@ -96,7 +96,7 @@ TEST_P(EveryDType, ContentIsTheBytesOfTheElements) {
   EXPECT_EQ(proto.tensor_content(), wanted);
 }
 
-TEST_P(EveryDType, FailsCleanlyWithoutMemory) {
+TEST_P(TensorOfEveryDType, FailsCleanlyWithoutMemory) {
   class FailingAllocator final : public Allocator {
    public:
     explicit FailingAllocator(int fail_at) : fail_at_(fail_at) {}

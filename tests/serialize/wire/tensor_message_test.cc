@@ -38,13 +38,13 @@ TensorMetadata SomeMetadata() {
   return metadata;
 }
 
-class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Plain, EveryDType, ::testing::ValuesIn(PlainDTypes()),
+class MessageOfEveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Plain, MessageOfEveryDType, ::testing::ValuesIn(PlainDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
-INSTANTIATE_TEST_SUITE_P(Own, EveryDType, ::testing::ValuesIn(OwnDTypes()),
+INSTANTIATE_TEST_SUITE_P(Own, MessageOfEveryDType, ::testing::ValuesIn(OwnDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
-TEST_P(EveryDType, RoundTripsWithTheSameBytes) {
+TEST_P(MessageOfEveryDType, RoundTripsWithTheSameBytes) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   for (int round = 0; round < 40; ++round) {
     const Tensor tensor = RandomTensor(GetParam(), RandomShape(&random), &random);

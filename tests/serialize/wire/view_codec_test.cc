@@ -47,11 +47,11 @@ std::vector<TensorView> ViewsOf(const Tensor& tensor) {
           *whole.Select(0, 2)->Select(0, 3)->Select(0, 4)};
 }
 
-class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(PlainDTypes()),
+class ViewOfEveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, ViewOfEveryDType, ::testing::ValuesIn(PlainDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
-TEST_P(EveryDType, ViewsEncodeLikeTheDenseTensor) {
+TEST_P(ViewOfEveryDType, ViewsEncodeLikeTheDenseTensor) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   const Tensor tensor = RandomTensor(GetParam(), TensorShape({3, 4, 5}), &random);
   for (const TensorView& view : ViewsOf(tensor)) {
@@ -73,7 +73,7 @@ TEST_P(EveryDType, ViewsEncodeLikeTheDenseTensor) {
   }
 }
 
-TEST_P(EveryDType, DecodesIntoViews) {
+TEST_P(ViewOfEveryDType, DecodesIntoViews) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   for (size_t i = 0; i < 6; ++i) {  // the last two have repeated elements, or none but one
     const Tensor target = RandomTensor(GetParam(), TensorShape({3, 4, 5}), &random);

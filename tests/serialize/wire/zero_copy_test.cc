@@ -51,11 +51,11 @@ std::vector<DType> AllDTypes() {
   return dtypes;
 }
 
-class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(AllDTypes()),
+class PiecesOfEveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, PiecesOfEveryDType, ::testing::ValuesIn(AllDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
-TEST_P(EveryDType, GivesTheBytesOfEncodeTensorTo) {
+TEST_P(PiecesOfEveryDType, GivesTheBytesOfEncodeTensorTo) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   for (int round = 0; round < 40; ++round) {
     const Tensor tensor = RandomTensor(GetParam(), RandomShape(&random), &random);

@@ -27,7 +27,7 @@ TEST(Endian, SwapsEachItemAndNothingElse) {
   for (size_t item_size : {1, 2, 4, 8}) {
     for (size_t count : {0, 1, 2, 3, 17, 100}) {
       for (size_t offset : {0, 1, 3}) {
-        SCOPED_TRACE(testing::Message() << count << " x " << item_size << " at " << offset);
+        SCOPED_TRACE(::testing::Message() << count << " x " << item_size << " at " << offset);
         std::vector<unsigned char> bytes(offset + count * item_size + 2);
         for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * 37 + 1);
         std::vector<unsigned char> want = bytes;
