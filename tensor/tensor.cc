@@ -64,11 +64,12 @@ Tensor::Tensor(DType dtype, const TensorShape& shape, RefPtr<TensorBuffer> buffe
 absl::StatusOr<Tensor> Tensor::Create(DType dtype, const TensorShape& shape, const RefPtr<Allocator>& allocator) {
   CASK_ASSIGN_OR_RETURN(const size_t num_bytes, CheckedNumBytes(dtype, shape));
   if (num_bytes == 0) return Tensor(dtype, shape, nullptr);
-  absl::StatusOr<RefPtr<TensorBuffer>> buffer =
-      IsObject(dtype) ? internal::AllocateObjects(dtype, static_cast<size_t>(shape.num_elements()), allocator)
-                      : TensorBuffer::Allocate(num_bytes, allocator);
-  if (!buffer.ok()) return Annotate(buffer.status(), absl::StrCat("tensor ", Describe(dtype, shape)));
-  return Tensor(dtype, shape, *std::move(buffer));
+  CASK_ASSIGN_OR_ANNOTATE(RefPtr<TensorBuffer> buffer,
+                          IsObject(dtype)
+                              ? internal::AllocateObjects(dtype, static_cast<size_t>(shape.num_elements()), allocator)
+                              : TensorBuffer::Allocate(num_bytes, allocator),
+                          absl::StrCat("tensor ", Describe(dtype, shape)));
+  return Tensor(dtype, shape, std::move(buffer));
 }
 
 absl::StatusOr<Tensor> Tensor::Zeros(DType dtype, const TensorShape& shape, const RefPtr<Allocator>& allocator) {

@@ -72,11 +72,11 @@ struct CheckpointReader::Devices {
     RefPtr<Allocator> found = other;
     if (!allocators.empty()) {
       CASK_ASSIGN_OR_RETURN(const TensorMetadata metadata, reader.Metadata(name));
-      const absl::StatusOr<Device> wanted = map.Apply(metadata.device.ToString());
-      if (!wanted.ok()) return Annotate(wanted.status(), absl::StrCat(reader.prefix(), ": tensor ", Quoted(name)));
+      CASK_ASSIGN_OR_ANNOTATE(const Device wanted, map.Apply(metadata.device.ToString()),
+                              absl::StrCat(reader.prefix(), ": tensor ", Quoted(name)));
       const auto is_wanted = [&](const RefPtr<Allocator>& allocator) {
         const Device device = IsHost(allocator) ? Device() : allocator->device_memory()->device();
-        return device == *wanted;
+        return device == wanted;
       };
       const auto at = std::find_if(allocators.begin(), allocators.end(), is_wanted);
       if (at != allocators.end()) found = *at;

@@ -98,8 +98,7 @@ absl::Status IndexEditor::CheckFormat(const std::string& path) const {
 
 absl::Status IndexEditor::CheckNames() const {
   for (const auto& [from, to] : edits_.renames) {
-    const absl::Status valid = CheckTensorName(to);
-    if (!valid.ok()) return Annotate(valid, prefix_);
+    CASK_ANNOTATE_IF_ERROR(CheckTensorName(to), prefix_);
     if (from == kGraphName || to == kGraphName) {
       return absl::InvalidArgumentError(absl::StrCat(Label(from), " cannot be called ", Quoted(to),
                                                      ": TensorFlow finds the object graph by the name ", kGraphName));
@@ -138,8 +137,8 @@ absl::Status IndexEditor::Read() {
   // A regular index takes about four times its size in memory here.
   DecodeQuota memory = DecodeQuota::ForUnbacked(options_.limits, 16 * info.size_bytes);
   const auto take = [&](absl::string_view key, absl::string_view value, const IndexEntry& index) -> absl::Status {
-    const absl::Status within = memory.Charge(2 * (sizeof(Item) + key.size() + value.size()));
-    if (!within.ok()) return Annotate(within, absl::StrCat(path, ": ", items_.size(), " entries"));
+    CASK_ANNOTATE_IF_ERROR(memory.Charge(2 * (sizeof(Item) + key.size() + value.size())),
+                           absl::StrCat(path, ": ", items_.size(), " entries"));
     return AddItem(key, value, index);
   };
   CASK_ASSIGN_OR_RETURN(index_, WalkEntries(prefix_, options_.file_system, options_.limits, take));
@@ -207,8 +206,7 @@ absl::Status IndexEditor::MakeIndex() {
   TableWriter table(&sink, table_options);
   CASK_RETURN_IF_ERROR(table.Add("", index_.header_value));
   for (const Item& item : items_) {
-    const absl::Status added = table.Add(item.key, item.value);
-    if (!added.ok()) return Annotate(added, prefix_);
+    CASK_ANNOTATE_IF_ERROR(table.Add(item.key, item.value), prefix_);
   }
   return table.Finish();
 }

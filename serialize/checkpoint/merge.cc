@@ -177,8 +177,8 @@ absl::Status Merger::ReadSource(const std::string& prefix) {
   const auto number = static_cast<uint32_t>(sources_.size());
   const auto take = [&](absl::string_view key, absl::string_view value, const IndexEntry& index) -> absl::Status {
     // Charged twice, because bytes_ and items_ exist twice while they grow.
-    const absl::Status within = memory.Charge(2 * (sizeof(Item) + key.size() + value.size()));
-    if (!within.ok()) return Annotate(within, absl::StrCat(prefix, ": ", items_.size(), " entries to merge"));
+    CASK_ANNOTATE_IF_ERROR(memory.Charge(2 * (sizeof(Item) + key.size() + value.size())),
+                           absl::StrCat(prefix, ": ", items_.size(), " entries to merge"));
     Item item;
     item.offset = bytes_.size();
     item.key_bytes = static_cast<uint32_t>(key.size());  // 32 bits are the table's limit

@@ -78,9 +78,8 @@ class Channel::State {
     }
     CASK_RETURN_IF_ERROR(CheckOpen(send_error_));
     EncodedMessage encoded;
-    const absl::Status encoding =
-        exchange::EncodeMessage(message, options_, transport_->max_descriptors(), &recycled_memory_, &encoded);
-    if (!encoding.ok()) return Annotate(encoding, name());
+    CASK_ANNOTATE_IF_ERROR(
+        exchange::EncodeMessage(message, options_, transport_->max_descriptors(), &recycled_memory_, &encoded), name());
     const uint64_t bytes = encoded.body.size() + encoded.inline_bytes;
     const uint64_t most = peer_max_bytes_.load(std::memory_order_relaxed);
     if (bytes > most || encoded.shared_bytes > most) {
@@ -258,9 +257,8 @@ class Channel::State {
   }
 
   absl::Status ReadHello(absl::string_view body) {
-    const absl::StatusOr<exchange::Hello> hello = exchange::DecodeHello(body);
-    if (!hello.ok()) return Annotate(hello.status(), name());
-    peer_max_bytes_.store(hello->max_message_bytes, std::memory_order_relaxed);
+    CASK_ASSIGN_OR_ANNOTATE(const exchange::Hello hello, exchange::DecodeHello(body), name());
+    peer_max_bytes_.store(hello.max_message_bytes, std::memory_order_relaxed);
     return absl::OkStatus();
   }
 

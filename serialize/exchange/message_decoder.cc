@@ -129,11 +129,11 @@ class Decoder {
         return absl::InvalidArgumentError(absl::StrCat("block ", i + 1, " belongs to no tensor"));
       }
       const uint64_t bytes = block.end - block.begin;
-      absl::StatusOr<RefPtr<TensorBuffer>> mapped =
-          MapSharedMemory(std::move(frame_.descriptors[i]), block.begin, bytes, limits);
-      if (!mapped.ok()) return Annotate(mapped.status(), absl::StrCat("block ", i + 1));
+      CASK_ASSIGN_OR_ANNOTATE(RefPtr<TensorBuffer> mapped,
+                              MapSharedMemory(std::move(frame_.descriptors[i]), block.begin, bytes, limits),
+                              absl::StrCat("block ", i + 1));
       limits.max_message_bytes -= static_cast<int64_t>(bytes);  // MapSharedMemory has compared the two
-      block.bytes = *std::move(mapped);
+      block.bytes = std::move(mapped);
       block.is_constant = IsSealedAgainstWriting(*block.bytes);
       if (!block.is_constant && copy_unsealed_) {
         CASK_ASSIGN_OR_RETURN(block.bytes, Copy(*block.bytes, block.begin % kInlineAlignment));
@@ -217,8 +217,8 @@ class Decoder {
         elements_bytes
             ? std::optional<int64_t>(std::max<int64_t>(*elements_bytes - static_cast<int64_t>(entry.size_bytes), 0))
             : std::nullopt;
-    const absl::Status within = quota_.Charge(elements_bytes, unbacked);
-    if (!within.ok()) return Annotate(within, absl::StrCat(DTypeName(entry.dtype), " ", entry.shape.ToString()));
+    CASK_ANNOTATE_IF_ERROR(quota_.Charge(elements_bytes, unbacked),
+                           absl::StrCat(DTypeName(entry.dtype), " ", entry.shape.ToString()));
     const Block& block = blocks_[entry.block - 1];
     RefPtr<TensorBuffer> bytes = block.bytes;
     if (entry.size_bytes != bytes->size_bytes()) {

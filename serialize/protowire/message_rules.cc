@@ -96,8 +96,7 @@ absl::Status CheckMessage(absl::string_view bytes, const MessageRules& rules, in
                                                      TypeName(SingleType(rule->kind))));
     }
     if (rule->kind == Kind::kMessage) {
-      const absl::Status status = CheckMessage(field.bytes, *rule->message, max_depth - 1);
-      if (!status.ok()) return Annotate(status, rule->name);
+      CASK_ANNOTATE_IF_ERROR(CheckMessage(field.bytes, *rule->message, max_depth - 1), rule->name);
     } else if (field.type == WireType::kBytes) {
       const char* fault = FaultOfBytes(*rule, field.bytes);
       if (fault != nullptr) {

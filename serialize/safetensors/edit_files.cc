@@ -378,9 +378,8 @@ absl::Status Editor::PlanHeader(EditedFile* file) const {
     tensors.push_back(std::move(tensor));
     if (file->has_checksums) checksums.push_back(entry.checksum.value_or(0));
   }
-  absl::StatusOr<std::vector<FilePlan>> plans = PlanFiles(plan, &tensors);
-  if (!plans.ok()) return Annotate(plans.status(), file->path);
-  FilePlan& header = (*plans)[0];
+  CASK_ASSIGN_OR_ANNOTATE(std::vector<FilePlan> plans, PlanFiles(plan, &tensors), file->path);
+  FilePlan& header = plans[0];
   const uint64_t needed = header.header.size();
   uint64_t size = file->data_start;
   if (needed > size) {
@@ -396,13 +395,13 @@ absl::Status Editor::PlanHeader(EditedFile* file) const {
 
 // Reads the new header back: each tensor that stays has the bytes, the dtype, the shape and the checksum that it had.
 absl::Status Editor::CheckHeader(const EditedFile& file) const {
-  const absl::StatusOr<Header> parsed =
-      ParseHeader(absl::string_view(file.text).substr(kPrefixBytes), file.kept_bytes, open_.parse);
-  if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(file.path, ": the new header"));
-  bool same = parsed->entries.size() == file.kept.size() && parsed->metadata == file.metadata;
+  CASK_ASSIGN_OR_ANNOTATE(const Header parsed,
+                          ParseHeader(absl::string_view(file.text).substr(kPrefixBytes), file.kept_bytes, open_.parse),
+                          absl::StrCat(file.path, ": the new header"));
+  bool same = parsed.entries.size() == file.kept.size() && parsed.metadata == file.metadata;
   uint64_t offset = file.text.size();
-  for (size_t i = 0; same && i < parsed->entries.size(); ++i) {
-    const SafetensorsEntry& now = parsed->entries[i];
+  for (size_t i = 0; same && i < parsed.entries.size(); ++i) {
+    const SafetensorsEntry& now = parsed.entries[i];
     const SafetensorsEntry& old = file.header.entries[file.kept[i]];
     same = now.name == NewName(old.name) && now.dtype == old.dtype && now.shape == old.shape && now.offset == offset &&
            now.stored_bytes == old.stored_bytes && now.checksum == old.checksum;

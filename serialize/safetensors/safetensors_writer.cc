@@ -214,15 +214,14 @@ absl::Status SafetensorsWriter::Impl::StartWriting() {
   plan.metadata = &options_.metadata;
   plan.aliases = aliases_;
   NoteAliases();
-  absl::StatusOr<std::vector<FilePlan>> plans = safetensors::PlanFiles(plan, &tensors_);
-  if (!plans.ok()) return Annotate(plans.status(), path_);
+  CASK_ASSIGN_OR_ANNOTATE(std::vector<FilePlan> plans, safetensors::PlanFiles(plan, &tensors_), path_);
   safetensors::WriteOptions write;
   write.file_system = options_.file_system;
   write.checksums = options_.checksums;
   write.sync = options_.sync;
   write.overwrite = options_.overwrite;
   write.always_index = options_.always_index && options_.max_shard_bytes > 0;
-  files_ = std::make_unique<FileWriter>(path_, write, *std::move(plans), std::move(tensors_));
+  files_ = std::make_unique<FileWriter>(path_, write, std::move(plans), std::move(tensors_));
   return files_->Start();
 }
 

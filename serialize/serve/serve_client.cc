@@ -23,9 +23,9 @@ absl::StatusOr<DecodedTensor> ServeClient::Pull(const ServedTensor& tensor) cons
 }
 
 absl::StatusOr<DecodedTensor> ServeClient::Pull(const ServedTensor& tensor, const TensorSlice& slice) const {
-  absl::StatusOr<TensorShape> shape = slice.Apply(tensor.shape);
-  if (!shape.ok()) return Annotate(shape.status(), absl::StrCat(server_, ": tensor ", Quoted(tensor.name)));
-  return Ask(tensor, *shape, {tensor.name, slice.ToString()});
+  CASK_ASSIGN_OR_ANNOTATE(TensorShape shape, slice.Apply(tensor.shape),
+                          absl::StrCat(server_, ": tensor ", Quoted(tensor.name)));
+  return Ask(tensor, shape, {tensor.name, slice.ToString()});
 }
 
 absl::StatusOr<DecodedTensor> ServeClient::Ask(const ServedTensor& tensor, const TensorShape& shape,

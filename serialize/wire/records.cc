@@ -252,8 +252,8 @@ absl::Status RecordReader::MoveTo(uint64_t capacity_bytes) {
   if (window_bytes_ == 0) memory_ = nullptr;  // release it before the new memory is allocated
   absl::StatusOr<RefPtr<TensorBuffer>> memory =
       TensorBuffer::Allocate(static_cast<size_t>(capacity_bytes), options_.allocator);
-  const absl::Status usable = memory.ok() ? (*memory)->EnsureMutable() : memory.status();
-  if (!usable.ok()) return Annotate(usable, absl::StrCat(name(), ": record at ", offset_));
+  CASK_ANNOTATE_IF_ERROR(memory.ok() ? (*memory)->EnsureMutable() : memory.status(),
+                         absl::StrCat(name(), ": record at ", offset_));
   if (window_bytes_ > 0) std::memcpy((*memory)->mutable_data(), this->memory() + window_start_, window_bytes_);
   memory_ = *std::move(memory);
   window_start_ = 0;

@@ -64,10 +64,10 @@ absl::Status UpdateGraphs(const ArchiveFormat& target, std::vector<ConversionIte
     const checkpoint::NewNames names = NewNamesOf(source, *items);
     if (names.empty()) continue;
     CASK_ASSIGN_OR_RETURN(const Tensor graph, source.Read(kGraphName));
-    absl::StatusOr<std::string> edited = checkpoint::EditObjectGraph(graph.flat<std::string>()[0], names);
-    if (!edited.ok()) return Annotate(edited.status(), source.path());
+    CASK_ASSIGN_OR_ANNOTATE(std::string edited, checkpoint::EditObjectGraph(graph.flat<std::string>()[0], names),
+                            source.path());
     CASK_ASSIGN_OR_RETURN(Tensor content, Tensor::Create(DType::kString, TensorShape()));
-    content.mutable_flat<std::string>()[0] = *std::move(edited);
+    content.mutable_flat<std::string>()[0] = std::move(edited);
     item.content = std::move(content);
   }
   return absl::OkStatus();

@@ -140,10 +140,9 @@ absl::StatusOr<std::unique_ptr<const BundleIndex>> BundleIndex::Open(std::shared
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<TableReader> table, TableReader::Open(std::move(file), limits));
   CASK_ASSIGN_OR_RETURN(const std::optional<absl::string_view> value, table->Find(""));
   if (!value.has_value()) return absl::DataLossError(absl::StrCat(path, ": has no header"));
-  const absl::StatusOr<IndexHeader> header = DecodeHeader(*value, limits);
-  if (!header.ok()) return Annotate(header.status(), path);
+  CASK_ASSIGN_OR_ANNOTATE(const IndexHeader header, DecodeHeader(*value, limits), path);
   return std::unique_ptr<const BundleIndex>(
-      new BundleIndex(std::move(prefix), std::move(path), index_bytes, *header, std::move(table), limits));
+      new BundleIndex(std::move(prefix), std::move(path), index_bytes, header, std::move(table), limits));
 }
 
 absl::StatusOr<LocatedEntry> BundleIndex::Locate(absl::string_view name) const {
@@ -153,8 +152,8 @@ absl::StatusOr<LocatedEntry> BundleIndex::Locate(absl::string_view name) const {
   }
   if (!value.has_value()) return absl::NotFoundError(absl::StrCat(path_, ": no tensor ", Quoted(name)));
   LocatedEntry located;
-  const absl::Status status = DecodeEntry(*value, header_.num_shards, limits_, &located.index);
-  if (!status.ok()) return Annotate(status, absl::StrCat(path_, ": ", TensorLabel(name)));
+  CASK_ANNOTATE_IF_ERROR(DecodeEntry(*value, header_.num_shards, limits_, &located.index),
+                         absl::StrCat(path_, ": ", TensorLabel(name)));
   located.index.entry.name.assign(name.data(), name.size());
   located.id = value->data();
   return located;

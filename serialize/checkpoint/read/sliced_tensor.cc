@@ -43,9 +43,9 @@ absl::StatusOr<std::shared_ptr<const TensorSliceSet>> SlicedTensors::SetOf(const
     if (const auto found = sets_.find(tensor.id); found != sets_.end()) return found->second;
   }
   const absl::Status within = index_->table().memory()->Charge(PieceSetBytes(tensor.index.entry));  // kept in sets_
-  absl::StatusOr<TensorSliceSet> set = within.ok() ? PiecesOf(tensor.index.entry) : within;
-  if (!set.ok()) return Annotate(set.status(), absl::StrCat(index_->path(), ": ", tensor.Label()));
-  auto shared = std::make_shared<const TensorSliceSet>(*std::move(set));
+  CASK_ASSIGN_OR_ANNOTATE(TensorSliceSet set, within.ok() ? PiecesOf(tensor.index.entry) : within,
+                          absl::StrCat(index_->path(), ": ", tensor.Label()));
+  auto shared = std::make_shared<const TensorSliceSet>(std::move(set));
   std::lock_guard<std::mutex> lock(mutex_);
   return sets_.emplace(tensor.id, std::move(shared)).first->second;
 }
@@ -73,8 +73,8 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
     CASK_RETURN_IF_ERROR(stored_->CheckLimit(piece, shape, &alone));
     const CheckpointEntry& stored = piece.index.entry;
     content_bytes = AddSizes(content_bytes, stored.content_bytes());
-    const absl::Status added = ranges.Add(stored, static_cast<uint32_t>(found.size()));
-    if (!added.ok()) return Annotate(added, absl::StrCat(index_->path(), ": ", tensor.Label()));
+    CASK_ANNOTATE_IF_ERROR(ranges.Add(stored, static_cast<uint32_t>(found.size())),
+                           absl::StrCat(index_->path(), ": ", tensor.Label()));
     found.push_back(std::move(part.slice));
   }
   // One range that many pieces share would be read many times, into a tensor that is larger than its files.
@@ -89,8 +89,8 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
                   : Annotate(found_overlap.limit, stored_->Place(*piece));
   });
   CASK_RETURN_IF_ERROR(overlap);
-  const absl::Status within = decoded->Charge(DecodedSize(entry.dtype, shape.num_elements(), content_bytes));
-  if (!within.ok()) return Annotate(within, absl::StrCat(index_->path(), ": ", tensor.Label()));
+  CASK_ANNOTATE_IF_ERROR(decoded->Charge(DecodedSize(entry.dtype, shape.num_elements(), content_bytes)),
+                         absl::StrCat(index_->path(), ": ", tensor.Label()));
   return found;
 }
 

@@ -232,9 +232,8 @@ absl::Status V1Reader::VisitPiece(const V1Tensor& tensor, const Piece& piece,
 // the characters of strings. Errors: DataLoss if some elements are in no piece; of *decoded.
 absl::StatusOr<std::vector<Piece>> V1Reader::PiecesFor(const V1Tensor& tensor, const TensorSlice& slice,
                                                        const TensorShape& shape, DecodeQuota* decoded) const {
-  const absl::Status within =
-      decoded->Charge(DecodedSize(tensor.pieces.dtype(), shape.num_elements(), /*stored_bytes=*/0));
-  if (!within.ok()) return Annotate(within, Place(tensor));
+  CASK_ANNOTATE_IF_ERROR(decoded->Charge(DecodedSize(tensor.pieces.dtype(), shape.num_elements(), /*stored_bytes=*/0)),
+                         Place(tensor));
   absl::StatusOr<std::vector<TensorSliceSet::Part>> parts = tensor.pieces.Query(slice);
   if (absl::IsNotFound(parts.status())) {
     return absl::DataLossError(
@@ -265,8 +264,7 @@ absl::Status V1Reader::CopyPieces(const V1Tensor& tensor, const TensorSlice& sli
     CASK_ASSIGN_OR_RETURN(const TensorSlice in_out, common->ComputeRelative(slice));
     CASK_ASSIGN_OR_RETURN(const TensorView from, Narrowed(values, in_piece));
     CASK_ASSIGN_OR_RETURN(TensorView to, Narrowed(*out, in_out));
-    const absl::Status copied = Copy(from, &to);
-    if (!copied.ok()) return Annotate(copied, Place(tensor, piece.slice));
+    CASK_ANNOTATE_IF_ERROR(Copy(from, &to), Place(tensor, piece.slice));
   }
   return absl::OkStatus();
 }
@@ -304,14 +302,13 @@ absl::StatusOr<Tensor> V1Reader::ReadSlice(absl::string_view name, const TensorS
 absl::Status V1Reader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                                      bool /*verify_whole*/) const {
   CASK_ASSIGN_OR_RETURN(const V1Tensor* tensor, Locate(name));
-  const absl::StatusOr<TensorShape> shape = slice.Apply(tensor->pieces.shape());
-  if (!shape.ok()) return Annotate(shape.status(), Place(*tensor));
-  if (out->dtype() != tensor->pieces.dtype() || out->dims() != shape->dims()) {
+  CASK_ASSIGN_OR_ANNOTATE(const TensorShape shape, slice.Apply(tensor->pieces.shape()), Place(*tensor));
+  if (out->dtype() != tensor->pieces.dtype() || out->dims() != shape.dims()) {
     return absl::InvalidArgumentError(absl::StrCat(Place(*tensor), ": is ", DTypeName(tensor->pieces.dtype()), " ",
-                                                   shape->ToString(), " there; the view to fill is ", out->ToString()));
+                                                   shape.ToString(), " there; the view to fill is ", out->ToString()));
   }
   DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
-  CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(*tensor, slice, *shape, &decoded));
+  CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(*tensor, slice, shape, &decoded));
   return internal::FillThroughHost(
       out, [&](TensorView* target) { return CopyPieces(*tensor, slice, pieces, &decoded, target); });
 }

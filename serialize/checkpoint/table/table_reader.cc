@@ -146,16 +146,16 @@ absl::Status FileTable::AddBlocks(uint64_t data_end) {
   if (count > LimitOf(limits_.max_entries)) {
     return PastLimit(absl::StrCat(source_->name(), ": has more blocks"), "max_entries", limits_.max_entries);
   }
-  const absl::Status within = memory_.Charge(count * kBlockBytes);
-  if (!within.ok()) return Annotate(within, absl::StrCat(source_->name(), ": its ", count, " blocks"));
+  CASK_ANNOTATE_IF_ERROR(memory_.Charge(count * kBlockBytes),
+                         absl::StrCat(source_->name(), ": its ", count, " blocks"));
   blocks_.reserve(count);
   for (BlockReader::Cursor cursor(*index_); cursor.Next();) {
     if (cursor.shared_bytes() > 0) {
       // TensorFlow and LevelDB write every key whole. Keys that share all but a byte would add up to n^2 bytes in a
       // file of n.
       constexpr uint64_t kStringBytes = 64;  // with its allocations
-      const absl::Status joined = memory_.Charge(cursor.key().size() + kStringBytes);
-      if (!joined.ok()) return Annotate(joined, absl::StrCat(source_->name(), ": the keys of its index of blocks"));
+      CASK_ANNOTATE_IF_ERROR(memory_.Charge(cursor.key().size() + kStringBytes),
+                             absl::StrCat(source_->name(), ": the keys of its index of blocks"));
       joined_keys_.push_back(std::make_unique<std::string>(cursor.key()));
       CASK_RETURN_IF_ERROR(AddBlock(*joined_keys_.back(), cursor.value(), data_end));
     } else {

@@ -356,9 +356,9 @@ absl::StatusOr<MessageBody> DecodeBody(absl::string_view bytes) {
         if (body.tensors.size() == kMaxTensors) {
           return absl::ResourceExhaustedError(absl::StrCat("a message has more than ", kMaxTensors, " tensors"));
         }
-        absl::StatusOr<TensorEntry> entry = DecodeEntry(field.bytes);
-        if (!entry.ok()) return Annotate(entry.status(), absl::StrCat("tensor ", body.tensors.size()));
-        body.tensors.push_back(*std::move(entry));
+        CASK_ASSIGN_OR_ANNOTATE(TensorEntry entry, DecodeEntry(field.bytes),
+                                absl::StrCat("tensor ", body.tensors.size()));
+        body.tensors.push_back(std::move(entry));
         break;
       }
       default:

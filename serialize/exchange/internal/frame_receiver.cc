@@ -38,8 +38,7 @@ absl::Status FrameReceiver::Receive(ReceivedFrame* frame, Deadline deadline) {
 absl::Status FrameReceiver::ReceivePending(Deadline deadline) {
   if (!has_header_) {
     CASK_RETURN_IF_ERROR(FillBuffer(kFrameHeaderBytes, deadline));
-    const absl::Status status = ConsumeHeader();
-    if (!status.ok()) return Annotate(status, transport_->name());
+    CASK_ANNOTATE_IF_ERROR(ConsumeHeader(), transport_->name());
   }
   const uint64_t bytes = pending_.header.body_bytes + pending_.header.inline_bytes;
   CASK_RETURN_IF_ERROR(bytes <= kBufferBytes ? ReceiveSmall(static_cast<size_t>(bytes), deadline)
@@ -95,8 +94,7 @@ absl::Status FrameReceiver::CheckDescriptors(uint64_t bytes_to_come) const {
 absl::Status FrameReceiver::ReceiveSmall(size_t bytes, Deadline deadline) {
   if (buffered().size() < bytes) {
     CASK_RETURN_IF_ERROR(FillBuffer(bytes, deadline));
-    const absl::Status status = CheckDescriptors(bytes);
-    if (!status.ok()) return Annotate(status, transport_->name());
+    CASK_ANNOTATE_IF_ERROR(CheckDescriptors(bytes), transport_->name());
   }
   pending_.body = buffered().substr(0, static_cast<size_t>(pending_.header.body_bytes));
   const absl::string_view inline_data = buffered().substr(pending_.body.size(), bytes - pending_.body.size());

@@ -294,8 +294,7 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const ByteSource& file, 
   OpenOptions together = options;
   together.parse.memory = &memory;
   CASK_RETURN_IF_ERROR(ShardOpener(*std::move(index), size, together, model.get()).Run());
-  absl::Status finished = FinishModel(options, model.get());
-  if (!finished.ok()) return Annotate(finished, path);
+  CASK_ANNOTATE_IF_ERROR(FinishModel(options, model.get()), path);
   return model;
 }
 
@@ -368,8 +367,7 @@ absl::StatusOr<std::unique_ptr<Model>> OpenOneFile(std::shared_ptr<const ByteSou
   model->metadata = std::move(header->metadata);
   model->notes = std::move(header->notes);
   model->header_bytes = header->size_bytes;
-  absl::Status finished = FinishModel(options, model.get());
-  if (!finished.ok()) return Annotate(finished, model->path);
+  CASK_ANNOTATE_IF_ERROR(FinishModel(options, model.get()), model->path);
   return model;
 }
 

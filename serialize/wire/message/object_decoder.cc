@@ -79,8 +79,7 @@ absl::Status ForEachTensor(absl::string_view message, const ObjectDecoding& deco
 
 absl::Status CheckObject(TypeTag<ResourceHandle>, absl::string_view bytes, const ObjectDecoding& decoding) {
   if (!decoding.is_checked) CASK_RETURN_IF_ERROR(CheckMessage(bytes, kResourceRules, decoding.max_depth));
-  const absl::Status within = decoding.quota->Charge(BytesInResource(bytes), 0);
-  if (!within.ok()) return Annotate(within, "a resource");
+  CASK_ANNOTATE_IF_ERROR(decoding.quota->Charge(BytesInResource(bytes), 0), "a resource");
   ResourceHandle handle;  // no larger than was just charged, and gone with this call
   return DecodeObject(bytes, decoding, &handle);
 }
@@ -142,9 +141,10 @@ absl::Status CheckObject(TypeTag<Variant>, absl::string_view bytes, const Object
     }
   });
   const std::optional<int64_t> tensor_bytes = CheckedMul(num_tensors, kNestedTensorBytes);
-  const absl::Status within = decoding.quota->Charge(
-      tensor_bytes ? CheckedAdd(*tensor_bytes, static_cast<int64_t>(text_bytes)) : tensor_bytes, 0);
-  if (!within.ok()) return Annotate(within, absl::StrCat("a variant with ", num_tensors, " tensors"));
+  CASK_ANNOTATE_IF_ERROR(
+      decoding.quota->Charge(tensor_bytes ? CheckedAdd(*tensor_bytes, static_cast<int64_t>(text_bytes)) : tensor_bytes,
+                             0),
+      absl::StrCat("a variant with ", num_tensors, " tensors"));
   return ForEachTensor(bytes, decoding, decoding.quota, [](TensorDecoder& decoder) { return decoder.Check(); });
 }
 

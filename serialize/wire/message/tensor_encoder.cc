@@ -181,7 +181,7 @@ absl::StatusOr<MessagePlan> PlanWith(absl::Status (*plan_payload)(absl::string_v
                                      const TensorView& view, const TensorMetadata& metadata,
                                      const EncodeOptions& options, int max_depth) {
   if (max_depth < (view.rank() > 0 ? kShapeDepth : kShapeDepth - 1)) return TooDeepToWrite();
-  if (const absl::Status valid = options.payload.Validate(); !valid.ok()) return Annotate(valid, "payload");
+  CASK_ANNOTATE_IF_ERROR(options.payload.Validate(), "payload");
   CASK_RETURN_IF_ERROR(CheckMetadata(view, metadata));
   if (view.buffer() && view.buffer()->kind() != TensorBuffer::Kind::kDevice) {
     CASK_RETURN_IF_ERROR(view.buffer()->CheckReadable());
