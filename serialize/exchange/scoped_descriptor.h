@@ -1,6 +1,6 @@
 // An open file descriptor that its owner closes.
 //
-//   ScopedDescriptor file(open(path, O_RDONLY | O_CLOEXEC));
+//   ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
 //   if (!file.is_open()) ...
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_SCOPED_DESCRIPTOR_H_

@@ -178,11 +178,10 @@ class UnixListener {
   ~UnixListener();
 
   // The next client. Safe to call from several threads. Errors, after each of which it can be called again:
-  //   DeadlineExceeded, Unavailable (Shutdown was called);
-  //   PermissionDenied: a client of another user, which is disconnected;
-  //   ResourceExhausted: no descriptors (EMFILE, ENFILE) or no memory, or 64 descriptors that clients sent wait to be
-  //   closed. Clients wait in the queue meanwhile. Before this error Accept pauses for 50 ms or until the deadline, so
-  //   that a server that calls it in a loop does not spin.
+  // DeadlineExceeded; Unavailable (Shutdown was called); PermissionDenied: a client of another user, which is
+  // disconnected; ResourceExhausted: no descriptors (EMFILE, ENFILE) or no memory, or 64 descriptors that clients sent
+  // wait to be closed. Clients wait in the queue meanwhile. Before this error Accept pauses for 50 ms or until the
+  // deadline, so that a server that calls it in a loop does not spin.
   absl::StatusOr<UnixSocket> Accept(Deadline deadline);
 
   // From any thread: every Accept, waiting or later, fails with Unavailable once the queue is empty.

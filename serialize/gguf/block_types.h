@@ -1,6 +1,6 @@
 // The element types of GGUF: plain numbers, and blocks, in which a few dozen or hundred numbers share scales.
 //
-//   const ElementType* const type = FindElementType(12);    // q4_k: 256 elements in 144 bytes
+//   const gguf::ElementType* const type = gguf::FindElementType(12);    // q4_k: 256 elements in 144 bytes
 //   std::vector<float> numbers(type->elements * count);
 //   type->decode(bytes, count, numbers.data());
 //

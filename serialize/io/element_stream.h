@@ -2,7 +2,7 @@
 // archive, which can be read only from their start.
 //
 //   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ElementStream> stream, reader.OpenStream("dense/kernel"));
-//   while (there are elements) CASK_RETURN_IF_ERROR(stream->Read(block));
+//   while (...) CASK_RETURN_IF_ERROR(stream->Read(block));
 //   CASK_RETURN_IF_ERROR(stream->Finish());   // now, and not before, the elements are verified
 //
 // The reader outlives its streams. One caller at a time.

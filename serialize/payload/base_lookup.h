@@ -1,7 +1,7 @@
 // Finds the base of a delta: the tensor whose elements the delta is stored relative to.
 //
-//   std::shared_ptr<const BaseLookup> base = MakeBaseLookup(weights_of_step_100);      // one tensor, under every name
-//   auto base = std::make_shared<const CheckpointReader>(std::move(step_100));         // the tensors of a checkpoint
+//   std::shared_ptr<const BaseLookup> base = MakeBaseLookup(weights_of_step_100);   // one tensor, under every name
+//   base = std::make_shared<const CheckpointReader>(std::move(step_100));           // the tensors of a checkpoint
 //   writer_options.payload.base = base;
 //   reader_options.base = base;
 //

@@ -1,10 +1,10 @@
 // Objects shared by reference counting, and the pointers that count.
 //
-//   class TensorBuffer : public RefCounted { ... };
-//   RefPtr<TensorBuffer> buffer = MakeRef<OwnedBuffer>(...);   // count 1
-//   RefPtr<TensorBuffer> alias = buffer;                       // count 2
-//   WeakPtr<TensorBuffer> cached(buffer);                      // does not keep the object alive
-//   if (RefPtr<TensorBuffer> again = cached.Lock()) ...        // null after the last owner is gone
+//   class Node : public RefCounted { ... };
+//   RefPtr<Node> node = MakeRef<Node>();            // count 1; arguments are those of a constructor
+//   RefPtr<Node> alias = node;                      // count 2
+//   WeakPtr<Node> cached(node);                     // does not keep the object alive
+//   if (RefPtr<Node> again = cached.Lock()) ...     // null after the last owner is gone
 //
 // Two counts of 32 bits each share one word: the owners (RefPtr), and the weak references (WeakPtr) plus one for all
 // owners together. So an object without any WeakPtr has weak_use_count() 1. When the last owner goes, the object's
@@ -20,8 +20,8 @@
 // Only RefPtr and WeakPtr change the counts. Release and Adopt are for code that stores a bare pointer, such as a C
 // interface:
 //
-//   managed->context = buffer.Release();                                                        // carries its count
-//   RefPtr<TensorBuffer> back = RefPtr<TensorBuffer>::Adopt(static_cast<TensorBuffer*>(managed->context));
+//   context = node.Release();                                             // a void*, which carries the count
+//   RefPtr<Node> back = RefPtr<Node>::Adopt(static_cast<Node*>(context));
 
 #ifndef TENSORCASK_TENSOR_BASE_REF_COUNTED_H_
 #define TENSORCASK_TENSOR_BASE_REF_COUNTED_H_

@@ -3,7 +3,7 @@
 //   absl::StatusOr<DLPackPtr> out = ToDLPack(view);                // shares the memory and keeps it alive
 //   PyCapsule_New(out->release(), "dltensor_versioned", ...);      // the consumer calls the deleter once
 //   absl::StatusOr<TensorView> in = FromDLPack(managed);           // owns `managed` from the call on, even on error
-//   absl::StatusOr<TensorView> old = FromLegacyDLPack(managed);    // capsules named "dltensor"
+//   absl::StatusOr<TensorView> old = FromLegacyDLPack(legacy);     // capsules named "dltensor"
 //
 // There are two forms. The versioned form (DLPack 1.x) has a flag for read-only memory. The legacy form does not, so
 // its consumers either never write (NumPy) or always may (others).

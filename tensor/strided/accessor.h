@@ -1,8 +1,10 @@
 // Elements of a view by index, with rank and type known at compile time: as fast as a pointer and strides by hand.
 //
-//   CASK_ASSIGN_OR_RETURN(const auto in, Accessor<const float, 2>::Create(view));
-//   CASK_ASSIGN_OR_RETURN(const auto out, Accessor<float, 2>::Create(result));    // result: a non-const TensorView
-//   out(i, j) = in(j, i);  in[i][j];  in[i].dim(0)
+//   CASK_ASSIGN_OR_RETURN(const auto in, (Accessor<const float, 2>::Create(view)));
+//   CASK_ASSIGN_OR_RETURN(const auto out, (Accessor<float, 2>::Create(result)));    // result: a non-const TensorView
+//   out(i, j) = in(j, i);
+//   in[i][j]         // in(i, j)
+//   in[i].dim(0)     // of the second axis
 //
 // Accessor borrows dims and strides from the view: three pointers, valid while that TensorView object stays unchanged.
 // PackedAccessor holds them by value, so it may outlive the view object, but not the buffer, and a Tensor will do, too;

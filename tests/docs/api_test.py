@@ -18,6 +18,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, ".
 sys.path.append(os.path.join(HERE, "..", "..", "scripts"))
 import case_report  # noqa: E402
 import layering_test  # noqa: E402
+import header_examples  # noqa: E402
 import source_tree  # noqa: E402
 from build_files import BuildFile, build_files  # noqa: E402
 
@@ -180,6 +181,15 @@ class TheTree(unittest.TestCase):
         count, problems = check(root)
         self.assertGreater(count, 40, f"hardly any target in {root}/{PAGE}: is this the source tree?")
         self.assertEqual(problems, [], "\n" + "\n".join(problems))
+
+    def test_the_compiled_examples_are_those_of_the_headers(self):
+        root = source_tree.root()
+        wanted, compiled = header_examples.generate(root), source_tree.read(root, header_examples.OUTPUT)
+        self.assertTrue(wanted == compiled, "run tests/docs/header_examples.py")
+        included = source_tree.read(root, header_examples.OUTPUT.replace(".inc", ".cc"))
+        for header in header_examples.doors(root):
+            if f"namespace {header_examples.namespace_of(header)} " in compiled:
+                self.assertIn(f'#include "tensorcask/{header}"', included)
 
 
 class MadeUpTree(unittest.TestCase):
