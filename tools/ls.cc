@@ -102,7 +102,7 @@ std::string Ratio(uint64_t stored_bytes, uint64_t bytes) {
   return absl::StrFormat("%.1f %%", 100.0 * static_cast<double>(stored_bytes) / static_cast<double>(bytes));
 }
 
-// "plain", "sliced in 3", "guarded, strides [1,4]", "encoded high delta, 9.8 %".
+// "plain", "sliced in 3", "extension-only, strides [1,4]", "encoded high delta, 9.8 %".
 std::string HowStored(const ArchiveEntry& info) {
   if (info.decoded_bytes.value_or(0) > 0) {
     return absl::StrCat(info.encoding, ", ", Ratio(info.stored_bytes, *info.decoded_bytes));

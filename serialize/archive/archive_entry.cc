@@ -35,7 +35,7 @@ ArchiveEntry DescribeTensor(std::string name, const DecodedTensor& tensor) {
   entry.shape = tensor.view.shape();
   const bool row_major = tensor.view.IsContiguous();
   const bool own_dtype = DTypeNumber(entry.dtype) >= kFirstOwnDTypeNumber;
-  entry.encoding = !row_major || own_dtype ? "guarded" : "plain";
+  entry.encoding = !row_major || own_dtype ? "extension-only" : "plain";
   if (tensor.payload != nullptr) {
     entry.encoding = absl::StrCat("encoded ", PayloadLevelName(static_cast<PayloadLevel>(tensor.payload->level)),
                                   tensor.payload->is_delta ? " delta" : "");

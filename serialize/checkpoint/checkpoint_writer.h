@@ -99,8 +99,8 @@ struct CheckpointWriterOptions {
 struct CheckpointAddOptions {
   int shard = 0;            // which data file
   TensorMetadata metadata;  // travels beside the tensor; TensorFlow skips it
-  // kPreserve: in the order of memory, with the strides. A tensor that is not row-major is then guarded: TensorFlow
-  // refuses the checkpoint, as it refuses one with dtypes that it lacks (FORMAT.md section 4.3).
+  // kPreserve: in the order of memory, with the strides. A tensor that is not row-major is then extension-only:
+  // TensorFlow refuses the checkpoint, as it refuses one with dtypes that it lacks (FORMAT.md section 4.3).
   StoredLayout layout = StoredLayout::kRowMajor;
   std::optional<PayloadLevel> level;  // instead of what level_rules and payload.level of the writer say
   // The caller does not change the elements until the save has ended. A writer with threads, or in the background, then

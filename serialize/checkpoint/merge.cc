@@ -143,7 +143,7 @@ class Merger {
   std::vector<Item> items_;
   uint64_t kept_bytes_ = 0;          // of both
   uint64_t index_bytes_ = 0;         // of all sources
-  bool requires_reader_v2_ = false;  // an entry is guarded or encoded
+  bool requires_reader_v2_ = false;  // an entry is extension-only or encoded
 };
 
 absl::Status Merger::Read(absl::Span<const std::string> paths) {

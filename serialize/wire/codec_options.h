@@ -23,19 +23,19 @@ enum class Representation { kContent, kValues };
 enum class StoredLayout {
   kRowMajor,  // for any strides; TensorFlow reads the message, unless it lacks the dtype
   // In the order in memory, together with the strides, which a reader restores. Axes keep their order and direction;
-  // gaps between elements are left out. A tensor that is not row-major takes the guarded form, which TensorFlow
+  // gaps between elements are left out. A tensor that is not row-major takes the extension-only form, which TensorFlow
   // refuses. Strings are always row-major.
   kPreserve,
 };
 
 struct EncodeOptions {
-  Representation representation = Representation::kContent;  // of the plain form; the guarded form is content always
+  Representation representation = Representation::kContent;  // of the plain form; the other forms are content always
   bool checksum = false;  // adds the crc32c of the elements, in a field that TensorFlow skips
   StoredLayout layout = StoredLayout::kRowMajor;
 
   // A payload.level above kStored asks for the encoded form: compressed and checked chunk by chunk. The encoder uses it
   // if it saves at least 2 %. TensorFlow refuses it. Its elements are row-major: a view that keeps another order
-  // (kPreserve) takes the guarded form instead, uncompressed. Resources and variants are not compressed, nor are
+  // (kPreserve) takes the extension-only form instead, uncompressed. Resources and variants are not compressed, nor are
   // tensors in variants. The encoder looks up the base by the name in the metadata of the tensor.
   PayloadOptions payload = {};
   int num_threads = 1;  // that encode chunks, at most; the bytes do not depend on it

@@ -7,8 +7,9 @@
 //
 // Each function does the same as the function of this name in tensor_codec.h, with the same bytes on the wire. The
 // class must have fields 1 to 18, and must not use the lite runtime. If it has no field `extension`, then metadata,
-// checksums, the guarded and the encoded form are kept in its unknown fields. protobuf preserves unknown fields when it
-// copies, parses and serializes a message. (TensorFlow drops them when it converts the message to a tensor and back.)
+// checksums, the extension-only and the encoded form are kept in its unknown fields. protobuf preserves unknown fields
+// when it copies, parses and serializes a message. (TensorFlow drops them when it converts the message to a tensor and
+// back.)
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_MESSAGE_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_MESSAGE_H_

@@ -24,11 +24,11 @@ namespace {
 
 constexpr char kVersionName[] = "version";
 
-enum class Form { kPlain, kSliced, kGuarded };
+enum class Form { kPlain, kSliced, kExtensionOnly };
 
 struct Named {
   std::string name;
-  Tensor tensor;  // of two axes, if it is sliced or guarded
+  Tensor tensor;  // of two axes, if it is sliced or extension-only
   Form form = Form::kPlain;
 };
 
@@ -55,7 +55,7 @@ Tensor Matrix(int64_t version, int64_t rows, int64_t columns) {
   return *Noise(version, 2, rows * columns).Reshape(TensorShape({rows, columns}));
 }
 
-// What travels beside a guarded tensor.
+// What travels beside an extension-only tensor.
 TensorMetadata MetadataOf(int64_t version) {
   TensorMetadata metadata;
   metadata.name = "kernel of the layer";
@@ -91,9 +91,9 @@ std::vector<Named> TensorsOf(Content content, int64_t version, Part part) {
       all.push_back({"bias", Noise(version, 1, 3)});
       all.push_back({"kernel", Matrix(version, 6, 200), Form::kSliced});
       break;
-    case Content::kGuarded:
+    case Content::kExtensionOnly:
       all.push_back({"bias", Noise(version, 1, 3)});
-      all.push_back({"kernel", Matrix(version, 6, 200), Form::kGuarded});
+      all.push_back({"kernel", Matrix(version, 6, 200), Form::kExtensionOnly});
       break;
   }
   all.push_back({kVersionName, Tensor::Scalar<int64_t>(version)});
@@ -116,7 +116,8 @@ absl::Status AddInSlices(const Named& named, CheckpointAddOptions options, int n
 }
 
 // The elements of the tensor, but column by column in memory.
-absl::Status AddGuarded(const Named& named, CheckpointAddOptions options, int64_t version, CheckpointWriter* writer) {
+absl::Status AddExtensionOnly(const Named& named, CheckpointAddOptions options, int64_t version,
+                              CheckpointWriter* writer) {
   CASK_ASSIGN_OR_RETURN(const TensorView columns, TensorView(named.tensor).Transpose(0, 1));
   CASK_ASSIGN_OR_RETURN(const Tensor by_column, columns.ToTensor());
   CASK_ASSIGN_OR_RETURN(const TensorView view, TensorView(by_column).Transpose(0, 1));
@@ -153,8 +154,8 @@ absl::Status Compare(const CheckpointReader& reader, Content content, int64_t ve
     }
     CASK_ASSIGN_OR_RETURN(const Tensor tensor, reader.Read(wanted[i].name));
     CASK_ASSIGN_OR_RETURN(const TensorMetadata metadata, reader.Metadata(wanted[i].name));
-    const bool guarded = wanted[i].form == Form::kGuarded;
-    if (!SameBits(tensor, wanted[i].tensor) || metadata != (guarded ? MetadataOf(version) : TensorMetadata())) {
+    const bool extension_only = wanted[i].form == Form::kExtensionOnly;
+    if (!SameBits(tensor, wanted[i].tensor) || metadata != (extension_only ? MetadataOf(version) : TensorMetadata())) {
       return absl::DataLossError(absl::StrCat(prefix, ": ", wanted[i].name, " is not that of version ", version));
     }
   }
@@ -177,8 +178,8 @@ absl::string_view ContentName(Content content) {
       return "direct";
     case Content::kSliced:
       return "sliced";
-    case Content::kGuarded:
-      return "guarded";
+    case Content::kExtensionOnly:
+      return "extension_only";
   }
   return "?";
 }
@@ -195,8 +196,8 @@ absl::Status AddContent(Content content, int64_t version, int num_shards, Checkp
       case Form::kSliced:
         CASK_RETURN_IF_ERROR(AddInSlices(named, options, num_shards, writer));
         break;
-      case Form::kGuarded:
-        CASK_RETURN_IF_ERROR(AddGuarded(named, options, version, writer));
+      case Form::kExtensionOnly:
+        CASK_RETURN_IF_ERROR(AddExtensionOnly(named, options, version, writer));
         break;
     }
   }

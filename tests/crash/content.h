@@ -15,16 +15,16 @@
 namespace tensorcask::testing {
 
 enum class Content {
-  kSmall,    // three tensors of some bytes
-  kPages,    // one of three pages beside a small one
-  kStrings,  // strings, some empty
-  kMany,     // 60 tensors, an index of several blocks
-  kDirect,   // one of 70 KiB, which goes to the file at once, not gathered
-  kSliced,   // one in three slices
-  kGuarded,  // one that keeps its strides, with metadata
+  kSmall,          // three tensors of some bytes
+  kPages,          // one of three pages beside a small one
+  kStrings,        // strings, some empty
+  kMany,           // 60 tensors, an index of several blocks
+  kDirect,         // one of 70 KiB, which goes to the file at once, not gathered
+  kSliced,         // one in three slices
+  kExtensionOnly,  // one that keeps its strides, with metadata
 };
-inline constexpr Content kAllContents[] = {Content::kSmall,  Content::kPages,  Content::kStrings, Content::kMany,
-                                           Content::kDirect, Content::kSliced, Content::kGuarded};
+inline constexpr Content kAllContents[] = {Content::kSmall,  Content::kPages,  Content::kStrings,      Content::kMany,
+                                           Content::kDirect, Content::kSliced, Content::kExtensionOnly};
 absl::string_view ContentName(Content content);
 
 // Every `of`-th tensor, from number `part` on, counted from 0: all by default.

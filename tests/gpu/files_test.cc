@@ -140,7 +140,7 @@ TEST_P(FilesTest, LoadsToTheDevice) {
   ASSERT_OK(writer.Add("encoded", Upload(tensors[1].second), encoded));
   CheckpointAddOptions preserve;
   preserve.layout = StoredLayout::kPreserve;
-  ASSERT_OK(writer.Add("guarded", TensorView(tensors[0].second).Transpose(0, 1).value(), preserve));
+  ASSERT_OK(writer.Add("extension-only", TensorView(tensors[0].second).Transpose(0, 1).value(), preserve));
   ASSERT_OK(writer.AddSlice("sliced", TensorShape({4, 3}), *TensorSlice::Parse("0,2:-"), Upload(tensors[0].second)));
   ASSERT_OK(writer.AddSlice("sliced", TensorShape({4, 3}), *TensorSlice::Parse("2,2:-"), tensors[0].second));
   ASSERT_OK(writer.Finish());

@@ -198,7 +198,7 @@ class Messages(peer.Scratch):
         peer.carried(TF, "we write text, it reads", count)
         peer.carried(TF, "it writes text, we read", count)
 
-    def test_guarded_and_encoded_are_refused(self):
+    def test_extension_only_and_encoded_are_refused(self):
         items = random_tensors.stored({"large": np.zeros((64, 64), np.float32)})
         for option in ("--preserve", "--level=default"):
             ours.write(self.path("own" + option), items, option)

@@ -302,7 +302,7 @@ class Checkpoints(peer.Scratch):
         self.assert_same(values(ours.read(self.path("b"))), expected)
         peer.carried(TF, WRITES, len(expected))
 
-    def test_guarded_and_encoded_are_refused(self):
+    def test_extension_only_and_encoded_are_refused(self):
         """TensorFlow refuses the checkpoint: it neither lists it nor gives zeros."""
         plain = np.arange(4, dtype=np.float32)
         large = np.zeros((64, 64), np.float32)

@@ -125,7 +125,7 @@ def layout_of(tensor, by_column):
 
 
 def message(name, tensor, by_column=False):
-    """A TensorProto: plain, or guarded if messages of TensorFlow lack the dtype or the order of elements."""
+    """A TensorProto: plain, or extension-only if messages of TensorFlow lack the dtype or the order of elements."""
     number = DTYPES[tensor.dtype][0]
     shape = field(2, shape_message(tensor.shape))
     if tensor.dtype == "string":

@@ -12,7 +12,7 @@ import zlib
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
 from tool_testing import (  # noqa: E402
-    GUARDED,
+    EXTENSION_ONLY,
     TENSORFLOW,
     TOOL,
     TRACED,
@@ -205,7 +205,7 @@ class Convert(Scratch):
                     os.remove(self.path(name))
 
     def test_strides_are_kept(self):
-        path = self.write("g.pbtxt", GUARDED)
+        path = self.write("g.pbtxt", EXTENSION_ONLY)
         values = run("show", "--format", "tensorproto-text", path, "g").stdout
         self.assertEqual(values, "int8 [2,3]\n[[1 3 5]\n [2 4 6]]\n")
         for name in ("c", "g.pb", "again.pbtxt"):
@@ -214,9 +214,9 @@ class Convert(Scratch):
         self.assertEqual(read(self.path("c.data-00000-of-00001"))[:6], b"\1\2\3\4\5\6")
         self.assertEqual(run("show", self.path("c"), "g").stdout, values)
         (tensor,) = json.loads(run("ls", "--json", "--checksum", self.path("c")).stdout)["tensors"]
-        self.assertEqual((tensor["encoding"], tensor["strides"]), ("guarded", [1, 2]))
+        self.assertEqual((tensor["encoding"], tensor["strides"]), ("extension-only", [1, 2]))
         self.assertEqual(tensor["crc32"], f"{zlib.crc32(bytes([1, 3, 5, 2, 4, 6])):08x}")
-        self.assertIn("guarded, strides [1,2]", run("ls", self.path("c")).stdout)
+        self.assertIn("extension-only, strides [1,2]", run("ls", self.path("c")).stdout)
         self.assertEqual(run("convert", self.path("c"), self.path("d")).returncode, 0)
         self.assertEqual(read(self.path("d.index")), read(self.path("c.index")))
 

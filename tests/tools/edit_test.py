@@ -12,7 +12,7 @@ import zipfile
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
 from edits import Edits, floats, npy, safetensors  # noqa: E402
-from tool_testing import GUARDED, index_of, leb128, masked_crc32c, read, run  # noqa: E402
+from tool_testing import EXTENSION_ONLY, index_of, leb128, masked_crc32c, read, run  # noqa: E402
 
 
 class AllFormats(Edits):
@@ -199,8 +199,8 @@ class Checkpoints(Edits):
         self.assertIn("16 B", self.good("edit", "--remove", "part/s", path))
         self.assertEqual(self.values(path), {})
 
-    def test_guarded_and_encoded_tensors(self):
-        path = self.checkpoint("guarded", {"w": GUARDED})
+    def test_extension_only_and_encoded_tensors(self):
+        path = self.checkpoint("extension-only", {"w": EXTENSION_ONLY})
         before = self.values(path)
         self.good("edit", "--rename", "w=v", path)
         self.assertEqual(self.values(path), {"v": before["w"]})

@@ -18,7 +18,7 @@ import liar  # noqa: E402
 import serve_load  # noqa: E402
 from liar import HELLO, LIST, frame  # noqa: E402
 from tool_testing import (  # noqa: E402
-    GUARDED,
+    EXTENSION_ONLY,
     TOOL,
     TRACED,
     Scratch,
@@ -86,7 +86,7 @@ class Exchange(Scratch):
 
     def test_send_and_recv(self):
         tagged = self.tagged(b"\x12\x06cuda:0" + b"\x4a\x09\x0a\x04unit\x12\x01m")
-        path = self.write("g.pbtxt", GUARDED)
+        path = self.write("g.pbtxt", EXTENSION_ONLY)
         self.assertEqual(run("convert", "--format", "tensorproto-text", path, self.path("g")).returncode, 0)
         for prefix in (tagged, self.path("g"), self.sliced()):
             receiver = self.listening("recv", "--overwrite", self.path("copy"))
@@ -144,7 +144,7 @@ class Exchange(Scratch):
 
     def test_serve_answers_every_command_that_reads(self):
         tagged = self.tagged(b"\x12\x06cuda:0" + b"\x4a\x09\x0a\x04unit\x12\x01m")
-        path = self.write("g.pbtxt", GUARDED)
+        path = self.write("g.pbtxt", EXTENSION_ONLY)
         self.assertEqual(run("convert", "--format", "tensorproto-text", path, self.path("g")).returncode, 0)
         zeros = self.write("z.pbtxt", "dtype: DT_INT32 tensor_shape { dim { size: 50000 } }")
         done = run("convert", "--format", "tensorproto-text", "--level", "default", zeros, self.path("z"))

@@ -15,7 +15,7 @@ import unittest
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
 from tool_testing import (  # noqa: E402
-    GUARDED,
+    EXTENSION_ONLY,
     TOOL,
     Scratch,
     checkpoints,
@@ -65,7 +65,7 @@ class Streams(Scratch):
 
     def test_metadata_and_strides_are_kept(self):
         tagged = self.tagged(b"\x12\x06cuda:0" + b"\x4a\x09\x0a\x04unit\x12\x01m")
-        path = self.write("g.pbtxt", GUARDED)
+        path = self.write("g.pbtxt", EXTENSION_ONLY)
         self.assertEqual(run("convert", "--format", "tensorproto-text", path, self.path("g")).returncode, 0)
         for prefix in (tagged, self.path("g")):
             self.assertEqual(self.save(self.cat(prefix).stdout, "--overwrite", self.path("copy")).returncode, 0)

@@ -212,7 +212,7 @@ class Archives(Scratch):
 
 
 # [[1, 3, 5], [2, 4, 6]], column by column.
-GUARDED = (
+EXTENSION_ONLY = (
     "tensor_shape { dim { size: 2 } dim { size: 3 } } tensor_content: '\\001\\002\\003\\004\\005\\006' "
     "extension { dtype: 6 strides: 1 strides: 2 }"
 )

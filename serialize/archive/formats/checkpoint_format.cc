@@ -101,7 +101,7 @@ absl::Status StatusByIndex(const CheckpointEntry& entry) {
 // them are read whole.
 bool ReadsInBlocks(const CheckpointEntry& entry, bool is_version_one) {
   if (is_version_one || ElementSize(entry.dtype) == 0 || !entry.strides.empty()) return false;
-  return entry.form == EntryForm::kPlain || entry.form == EntryForm::kGuarded ||
+  return entry.form == EntryForm::kPlain || entry.form == EntryForm::kExtensionOnly ||
          (entry.payload != nullptr && !entry.payload->is_delta);
 }
 

@@ -8,8 +8,8 @@ absl::string_view EntryFormName(EntryForm form) {
       return "plain";
     case EntryForm::kSliced:
       return "sliced";
-    case EntryForm::kGuarded:
-      return "guarded";
+    case EntryForm::kExtensionOnly:
+      return "extension-only";
     case EntryForm::kEncoded:
       return "encoded";
     case EntryForm::kUnknown:

@@ -18,11 +18,11 @@ namespace tensorcask {
 
 // How the elements are stored. A reader lists a tensor of unknown form; reading its elements answers Unimplemented.
 enum class EntryForm : uint8_t {
-  kPlain,    // row-major, one of TensorFlow's dtypes
-  kSliced,   // in pieces, each with an entry of its own
-  kGuarded,  // not row-major, or a dtype that TensorFlow lacks
-  kEncoded,  // compressed, perhaps as a delta to a base (serialize/payload)
-  kUnknown,  // a dtype number that this version does not know
+  kPlain,          // row-major, one of TensorFlow's dtypes
+  kSliced,         // in pieces, each with an entry of its own
+  kExtensionOnly,  // not row-major, or a dtype that TensorFlow lacks
+  kEncoded,        // compressed, perhaps as a delta to a base (serialize/payload)
+  kUnknown,        // a dtype number that this version does not know
 };
 
 absl::string_view EntryFormName(EntryForm form);  // "plain", "sliced", ...
@@ -40,7 +40,7 @@ struct CheckpointEntry {
   // Of an encoded tensor: its level, whether it is a delta, the number of characters of its strings. Null for all other
   // tensors, and for a payload of a later version.
   std::shared_ptr<const PayloadHeader> payload;
-  std::vector<int64_t> strides;     // of a guarded tensor as it is stored, in elements; empty: row-major
+  std::vector<int64_t> strides;     // of an extension-only tensor as it is stored, in elements; empty: row-major
   std::vector<TensorSlice> slices;  // of a sliced tensor: its pieces, in the order of the index
 
   // The bytes that strings and variants take beside their objects, as far as the index tells.

@@ -186,12 +186,12 @@ absl::Status ChooseForm(const internal::ExtensionFields& extension, IndexEntry* 
   }
   // As in a message (serialize/wire/FORMAT.md section 1).
   const bool is_encoded = extension.has_payload && !has_layout;
-  const bool is_guarded =
+  const bool is_extension_only =
       !extension.has_payload &&
       (extension.num_strides > 0 || (extension.dtype >= kFirstOwnDTypeNumber && extension.storage_offset == 0));
-  if (is_own && (extension.dtype < 0 || is_encoded == is_guarded)) {
+  if (is_own && (extension.dtype < 0 || is_encoded == is_extension_only)) {
     return absl::DataLossError(absl::StrCat("it has dtype 0, and its extension, with dtype ", extension.dtype,
-                                            ", is neither that of a guarded entry nor that of an encoded one"));
+                                            ", is neither that of an extension-only entry nor that of an encoded one"));
   }
   const int64_t number = is_own ? extension.dtype : out->dtype_number;
   std::optional<DType> dtype = DTypeFromNumber(number);
@@ -203,12 +203,12 @@ absl::Status ChooseForm(const internal::ExtensionFields& extension, IndexEntry* 
                : is_sliced             ? EntryForm::kSliced
                : !is_own               ? EntryForm::kPlain
                : extension.has_payload ? EntryForm::kEncoded
-                                       : EntryForm::kGuarded;
+                                       : EntryForm::kExtensionOnly;
   if (entry.form == EntryForm::kEncoded) return SetPayload(extension.payload, out);
-  if (entry.form != EntryForm::kGuarded) return absl::OkStatus();
+  if (entry.form != EntryForm::kExtensionOnly) return absl::OkStatus();
   if (!IsFixedSize(entry.dtype)) {
     return absl::DataLossError(
-        absl::StrCat("it is guarded and of dtype ", DTypeName(entry.dtype), ", which has no fixed size"));
+        absl::StrCat("it is extension-only and of dtype ", DTypeName(entry.dtype), ", which has no fixed size"));
   }
   absl::StatusOr<Layout> layout = internal::DecodeLayout(extension, entry.shape);
   if (!layout.ok()) return absl::DataLossError(absl::StrCat("its ", layout.status().message()));
@@ -219,9 +219,9 @@ absl::Status ChooseForm(const internal::ExtensionFields& extension, IndexEntry* 
   return absl::OkStatus();
 }
 
-// Checks that the elements, plain or guarded, fill the stored range.
+// Checks that the elements, plain or extension-only, fill the stored range.
 absl::Status CheckSize(const CheckpointEntry& entry) {
-  if (entry.form != EntryForm::kPlain && entry.form != EntryForm::kGuarded) return absl::OkStatus();
+  if (entry.form != EntryForm::kPlain && entry.form != EntryForm::kExtensionOnly) return absl::OkStatus();
   const int64_t elements = entry.shape.num_elements();
   if (entry.dtype == DType::kString) {
     // A length takes one byte or more, and four bytes of checksum follow the lengths.

@@ -12,8 +12,9 @@
 
 namespace tensorcask::checkpoint {
 
-// The header of a little-endian checkpoint, with producer 1. `requires_reader_v2`: an entry is guarded or encoded. The
-// header then has min_consumer 2, so that TensorFlow refuses the checkpoint, and Tensorcask's mark beside it.
+// The header of a little-endian checkpoint, with producer 1. `requires_reader_v2`: an entry is extension-only or
+// encoded. The header then has min_consumer 2, so that TensorFlow refuses the checkpoint, and Tensorcask's mark beside
+// it.
 std::string EncodeHeader(int num_shards, bool requires_reader_v2, absl::string_view base = "");
 
 // Encodes all of `entry` but name, form and payload. An entry with slices is that of a whole sliced tensor: like

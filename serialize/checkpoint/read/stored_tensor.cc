@@ -246,7 +246,7 @@ absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located, DecodeQu
 
 bool StoredTensors::AreBytes(const LocatedEntry& located) const {
   const CheckpointEntry& entry = located.index.entry;
-  return (entry.form == EntryForm::kPlain || entry.form == EntryForm::kGuarded) && !IsObject(entry.dtype);
+  return (entry.form == EntryForm::kPlain || entry.form == EntryForm::kExtensionOnly) && !IsObject(entry.dtype);
 }
 
 absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const {

@@ -36,7 +36,7 @@ struct IndexItem {
 
   std::string key;
   std::string value;
-  bool requires_reader_v2 = false;  // guarded or encoded
+  bool requires_reader_v2 = false;  // extension-only or encoded
   bool is_delta = false;
 };
 

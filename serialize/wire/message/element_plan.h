@@ -1,5 +1,5 @@
-// Decides how a tensor is stored in a message or file: the order of the elements, and the fields of the guarded form
-// (FORMAT.md section 3). Internal.
+// Decides how a tensor is stored in a message or file: the order of the elements, and the fields of the extension-only
+// form (FORMAT.md section 3). Internal.
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_MESSAGE_ELEMENT_PLAN_H_
 #define TENSORCASK_SERIALIZE_WIRE_MESSAGE_ELEMENT_PLAN_H_
@@ -19,10 +19,10 @@ namespace tensorcask::internal {
 absl::Status CheckMetadata(const TensorView& view, const TensorMetadata& metadata);
 absl::Status CheckMetadata(DType dtype, const TensorShape& shape, const TensorMetadata& metadata);
 
-// Sets *data to a view, of any shape, whose elements in row-major order are the elements to store. For the guarded form
-// it also sets extension->dtype_number and, if the layout is not row-major, strides and storage_offset. Allocates no
-// memory for elements. Requires: a dtype of fixed size; these three fields of *extension are at their defaults.
-// Errors: as Layout::Dense, which do not occur for a view in memory.
+// Sets *data to a view, of any shape, whose elements in row-major order are the elements to store. For the
+// extension-only form it also sets extension->dtype_number and, if the layout is not row-major, strides and
+// storage_offset. Allocates no memory for elements. Requires: a dtype of fixed size; these three fields of *extension
+// are at their defaults. Errors: as Layout::Dense, which do not occur for a view in memory.
 absl::Status PlanElements(const TensorView& view, StoredLayout layout, TensorView* data, ExtensionContent* extension);
 
 }  // namespace tensorcask::internal

@@ -16,9 +16,9 @@ uint32_t StoredCrc32c(uint32_t crc);
 
 struct ExtensionContent {
   const TensorMetadata* metadata = nullptr;  // not null; must outlive this
-  int dtype_number = 0;                      // in the guarded and the encoded form; else 0
-  DimVector strides;                         // in the guarded form; empty: row-major
-  int64_t storage_offset = 0;                // in the guarded form
+  int dtype_number = 0;                      // in the extension-only and the encoded form; else 0
+  DimVector strides;                         // in the extension-only form; empty: row-major
+  int64_t storage_offset = 0;                // in the extension-only form
   bool checksum = false;
   uint64_t payload_bytes = 0;  // in the encoded form; else 0
 };

@@ -18,7 +18,7 @@ absl::StatusOr<FormAndDType> FindPlain(const TensorFields& fields) {
   if (extension.dtype != 0 || extension.num_strides > 0 || extension.storage_offset != 0 || extension.has_payload) {
     return absl::InvalidArgumentError(
         absl::StrCat("dtype is ", fields.dtype,
-                     ", as in the plain form, but the extension has fields of the guarded or the encoded form"));
+                     ", as in the plain form, but the extension has fields of the extension-only or the encoded form"));
   }
   if (IsReference(fields.dtype)) {
     return absl::InvalidArgumentError(absl::StrCat("dtype is ", fields.dtype, ", a reference; wanted 1 to 32"));
@@ -41,14 +41,14 @@ absl::StatusOr<MessageForm> FindOwnForm(const TensorFields& fields) {
   const bool has_strides = extension.num_strides > 0;
   const bool is_encoded =
       extension.has_payload && fields.content.empty() && !has_strides && extension.storage_offset == 0;
-  const bool is_guarded = !extension.has_payload && (has_strides || extension.dtype >= kFirstOwnDTypeNumber) &&
-                          (has_strides || extension.storage_offset == 0);
-  if (has_values || extension.dtype < 0 || is_encoded == is_guarded) {
+  const bool is_extension_only = !extension.has_payload && (has_strides || extension.dtype >= kFirstOwnDTypeNumber) &&
+                                 (has_strides || extension.storage_offset == 0);
+  if (has_values || extension.dtype < 0 || is_encoded == is_extension_only) {
     return absl::InvalidArgumentError(
         absl::StrCat("dtype is 0 and the extension's dtype is ", extension.dtype,
-                     ", but the other fields are those of neither the guarded nor the encoded form"));
+                     ", but the other fields are those of neither the extension-only nor the encoded form"));
   }
-  return is_encoded ? MessageForm::kEncoded : MessageForm::kGuarded;
+  return is_encoded ? MessageForm::kEncoded : MessageForm::kExtensionOnly;
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ absl::StatusOr<FormAndDType> FindForm(const TensorFields& fields) {
     return absl::InvalidArgumentError(absl::StrCat("extension: dtype is ", number, "; the ",
                                                    is_encoded
                                                        ? "encoded form holds elements of a fixed size, and strings"
-                                                       : "guarded form holds elements of a fixed size"));
+                                                       : "extension-only form holds elements of a fixed size"));
   }
   return FormAndDType{form, *dtype};
 }

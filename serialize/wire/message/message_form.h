@@ -11,7 +11,7 @@
 
 namespace tensorcask::internal {
 
-enum class MessageForm : uint8_t { kPlain, kGuarded, kEncoded };
+enum class MessageForm : uint8_t { kPlain, kExtensionOnly, kEncoded };
 
 struct FormAndDType {
   MessageForm form = MessageForm::kPlain;

@@ -101,7 +101,7 @@ absl::Status TensorDecoder::CheckThis() {
   if (is_encoded()) return CheckPayload();
   CASK_RETURN_IF_ERROR(CheckOtherFields());
   // For a tensor without elements TensorFlow does not read the content.
-  uses_content_ = !fields_.content.empty() && !(options_.lenient && !is_guarded() && shape_.num_elements() == 0);
+  uses_content_ = !fields_.content.empty() && !(options_.lenient && !is_extension_only() && shape_.num_elements() == 0);
   return IsObject(dtype_) ? CheckObjects() : CheckFixedSize();
 }
 
@@ -118,7 +118,7 @@ absl::Status TensorDecoder::CheckLayout() {
 }
 
 absl::Status TensorDecoder::CheckOtherFields() const {
-  if (options_.lenient || is_guarded()) return absl::OkStatus();  // FindForm has found no typed fields
+  if (options_.lenient || is_extension_only()) return absl::OkStatus();  // FindForm has found no typed fields
   const ValueField wanted = FieldOf(dtype_);
   for (uint32_t number = kFirstValueField; number <= kLastValueField; ++number) {
     const auto field = static_cast<ValueField>(number);
@@ -133,7 +133,7 @@ absl::Status TensorDecoder::CheckOtherFields() const {
 absl::Status TensorDecoder::CheckFixedSize() {
   const auto element_bytes = static_cast<int64_t>(ElementSize(dtype_));
   const std::optional<int64_t> bytes = CheckedMul(shape_.num_elements(), element_bytes);
-  if (uses_content_ || is_guarded()) {
+  if (uses_content_ || is_extension_only()) {
     CASK_RETURN_IF_ERROR(CheckContent());
     return CheckLimits(bytes, 0);
   }
@@ -420,7 +420,7 @@ absl::Status TensorDecoder::Write(Tensor* out) const {
     char* elements = out->mutable_bytes().data();
     if (checked) return CheckCrc32c(CopyAndExtendCrc32c(0, content.data(), elements, content.size()));
     CopyBytes(elements, content.data(), content.size());
-  } else if (!is_guarded()) {  // a guarded message without content has no elements
+  } else if (!is_extension_only()) {  // an extension-only message without content has no elements
     CASK_RETURN_IF_ERROR(VisitTraits(dtype_, [this, out](auto traits) {
       WriteValues<decltype(traits)>(out->mutable_bytes().data());
       return absl::OkStatus();

@@ -61,7 +61,7 @@ class TensorDecoder {
   // Known after Check.
   DType dtype() const { return dtype_; }
   const TensorShape& shape() const { return shape_; }
-  bool is_row_major() const { return layout_.IsContiguous(); }  // false: guarded, with strides
+  bool is_row_major() const { return layout_.IsContiguous(); }  // false: extension-only, with strides
   bool is_encoded() const { return form_ == MessageForm::kEncoded; }
   // True if the message is a delta whose base shares a buffer with `out`. Requires: Check was OK.
   bool HasBaseIn(const TensorView& out) const {
@@ -90,7 +90,7 @@ class TensorDecoder {
   absl::StatusOr<DecodedTensor> DecodeInPlace(const RefPtr<RefCounted>& owner, bool writable);
 
  private:
-  bool is_guarded() const { return form_ == MessageForm::kGuarded; }
+  bool is_extension_only() const { return form_ == MessageForm::kExtensionOnly; }
   absl::Status CheckForm();                    // sets form_, dtype_
   absl::Status CheckLayout();                  // sets layout_
   absl::Status CheckPayload();                 // sets payload_

@@ -69,8 +69,8 @@ absl::StatusOr<MessagePlan> PlanPlainMessage(const TensorView& view, const Tenso
                                              const EncodeOptions& options, int max_depth = kMaxWrittenDepth);
 
 // The plan of a message whose data the caller writes: a row-major tensor of this dtype and shape, in the plain form, or
-// for own dtypes in the guarded form. plan.data is empty. Requires: the dtype has a fixed size; `metadata` outlives the
-// plan. Errors: InvalidArgument for metadata that the tensor cannot have, and for 2^63 bytes and more.
+// for own dtypes in the extension-only form. plan.data is empty. Requires: the dtype has a fixed size; `metadata`
+// outlives the plan. Errors: InvalidArgument for metadata that the tensor cannot have, and for 2^63 bytes and more.
 absl::StatusOr<MessagePlan> PlanFrame(DType dtype, const TensorShape& shape, const TensorMetadata& metadata);
 
 // Writes the message. Requires: out.size() is plan.total_bytes.

@@ -234,7 +234,7 @@ std::unique_ptr<ArchiveReader> OneTensor(const std::string& path, DType dtype, c
   return *OpenArchive(path, formats.list());
 }
 
-// Dtypes that TensorFlow lacks are guarded in a checkpoint, also if their elements are row-major.
+// Dtypes that TensorFlow lacks are extension-only in a checkpoint, also if their elements are row-major.
 TEST(Convert, ARowMajorTensorOfAnyDTypeHasNoStrides) {
   const AllFormats formats;
   const SafetensorsArchiveFormat safetensors;

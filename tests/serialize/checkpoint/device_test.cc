@@ -185,7 +185,7 @@ TEST_F(DeviceTest, LoadsToADevice) {
   ASSERT_OK(writer.Add("encoded", tensors[1].second, encoded));
   CheckpointAddOptions preserve;
   preserve.layout = StoredLayout::kPreserve;
-  ASSERT_OK(writer.Add("guarded", TensorView(tensors[0].second).Transpose(0, 1).value(), preserve));
+  ASSERT_OK(writer.Add("extension-only", TensorView(tensors[0].second).Transpose(0, 1).value(), preserve));
   ASSERT_OK(writer.AddSlice("sliced", TensorShape({4, 3}), *TensorSlice::Parse("0,2:-"), tensors[0].second));
   ASSERT_OK(writer.AddSlice("sliced", TensorShape({4, 3}), *TensorSlice::Parse("2,2:-"), tensors[0].second));
   ASSERT_OK(writer.Finish());
@@ -235,7 +235,7 @@ TEST_F(DeviceTest, ReadsEachFormIntoTensorsOfADevice) {
   CheckpointWriter writer = CheckpointWriter::Create("m", Writing()).value();
   ASSERT_OK(writer.Add("plain", counting));
   ASSERT_OK(writer.Add("encoded", counting, encoded));
-  ASSERT_OK(writer.Add("guarded", TensorView(counting).Transpose(0, 1).value(), preserve));
+  ASSERT_OK(writer.Add("extension-only", TensorView(counting).Transpose(0, 1).value(), preserve));
   ASSERT_OK(writer.AddSlice("sliced", TensorShape({1000, 700}), *TensorSlice::Parse("0,400:-"),
                             *TensorView(counting).Narrow(0, 0, 400)));
   ASSERT_OK(writer.AddSlice("sliced", TensorShape({1000, 700}), *TensorSlice::Parse("400,600:-"),
@@ -243,7 +243,7 @@ TEST_F(DeviceTest, ReadsEachFormIntoTensorsOfADevice) {
   ASSERT_OK(writer.Finish());
   const SimulatedDevice gpu(0);
   const CheckpointReader reader = Open();
-  for (const char* const name : {"plain", "encoded", "guarded", "sliced"}) {
+  for (const char* const name : {"plain", "encoded", "extension-only", "sliced"}) {
     SCOPED_TRACE(name);
     const Tensor expected = reader.Read(name).value();
     const TensorView memory = gpu.Upload(Tensor::Zeros(DType::kInt32, expected.shape()).value());

@@ -161,7 +161,7 @@ const Lie kLies[] = {
      },
      Code::kResourceExhausted, "max_expansion"},
     {"Strides", [](BundleEntryProto* e) { e->mutable_extension()->add_strides(1); }, Code::kDataLoss,
-     "is neither that of a guarded entry"},
+     "is neither that of an extension-only entry"},
     {"ShortSize", [](BundleEntryProto* e) { e->set_size(e->size() - 1); }, Code::kDataLoss, "index"},
     {"TooShortForAHead", [](BundleEntryProto* e) { e->set_size(63); }, Code::kDataLoss, "63 bytes"},
     {"LongSize", [](BundleEntryProto* e) { e->set_size(e->size() + 1); }, Code::kDataLoss, "are wanted"},

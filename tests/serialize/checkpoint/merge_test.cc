@@ -229,7 +229,7 @@ TEST(MergeTest, HeadersKeepWhomTheSourcesKeepOut) {
   EXPECT_THAT(ContentOf(&files, "/m")[""], ::testing::EndsWith(unknown));
 }
 
-TEST(MergeTest, GuardedEntriesKeepTensorFlowOut) {
+TEST(MergeTest, ExtensionOnlyEntriesKeepTensorFlowOut) {
   MemoryFileSystem files;
   CheckpointWriterOptions options;
   options.file_system = &files;

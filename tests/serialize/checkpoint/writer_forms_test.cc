@@ -1,5 +1,5 @@
-// What the writer adds to TensorFlow's plain entries: metadata, guarded tensors, pieces; compared with files that the
-// test makes with protobuf's generated classes.
+// What the writer adds to TensorFlow's plain entries: metadata, extension-only tensors, pieces; compared with files
+// that the test makes with protobuf's generated classes.
 
 #include <cstdint>
 #include <initializer_list>
@@ -108,11 +108,11 @@ TEST(WriterForms, MetadataTravelsInTheExtension) {
 struct LayoutCase {
   const char* name;
   TensorView view;
-  bool guarded;
+  bool extension_only;
 };
 
 // Each exactly as the message of the same tensor has it.
-TEST(WriterForms, GuardedAsInMessages) {
+TEST(WriterForms, ExtensionOnlyAsInMessages) {
   const TensorView whole = Tensor::FromValues<int16_t>({{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}});
   ASSERT_OK_AND_ASSIGN(const Tensor own, Tensor::Zeros(DType::kFloat8E8m0fnu, TensorShape({2, 3})));
   const LayoutCase kCases[] = {
@@ -144,8 +144,8 @@ TEST(WriterForms, GuardedAsInMessages) {
     const auto dims = row.view.dims();
     BundleEntryProto entry = EntryOf(message.dtype(), {dims.begin(), dims.end()}, message.tensor_content());
     *entry.mutable_extension() = message.extension();
-    EXPECT_EQ(entry.dtype() == 0, row.guarded);
-    EXPECT_EQ(BytesOf(files, kIndex), Index(row.guarded, {{"w", entry}}));
+    EXPECT_EQ(entry.dtype() == 0, row.extension_only);
+    EXPECT_EQ(BytesOf(files, kIndex), Index(row.extension_only, {{"w", entry}}));
   }
 }
 
@@ -225,7 +225,7 @@ TEST(WriterForms, PiecesAsTensorFlowStoresThem) {
   EXPECT_EQ(BytesOf(files, kIndex), Index(/*requires_reader_v2=*/false, entries, 2));
 }
 
-TEST(WriterForms, PiecesOfOwnDTypesAreGuarded) {
+TEST(WriterForms, PiecesOfOwnDTypesAreExtensionOnly) {
   MemoryFileSystem files;
   ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, WriterTo(&files));
   const Tensor piece = *Tensor::Zeros(DType::kFloat8E8m0fnu, TensorShape({2}));

@@ -85,7 +85,7 @@ absl::Status AddAll(int num_shards, CheckpointWriter* writer) {
   const TensorView turned = *TensorView(large).Transpose(0, 1);
   if (absl::Status status = writer->Add("turned", turned, last); !status.ok()) return status;
   last.layout = StoredLayout::kPreserve;
-  if (absl::Status status = writer->Add("guarded", turned, last); !status.ok()) return status;
+  if (absl::Status status = writer->Add("extension-only", turned, last); !status.ok()) return status;
   for (int i = 0; i < 3; ++i) {
     const TensorSlice slice = *TensorSlice::Create({{int64_t{100} * i, 100}, {}});
     CheckpointAddOptions add;

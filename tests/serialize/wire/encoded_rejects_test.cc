@@ -69,17 +69,18 @@ constexpr Code kInvalid = Code::kInvalidArgument;
 const RejectCase kCases[] = {
     {"WithDType", [](TensorProto* p) { p->set_dtype(DT_INT16); }, kInvalid, "as in the plain form"},
     {"WithContent", [](TensorProto* p) { p->set_tensor_content("a"); }, kInvalid,
-     "neither the guarded nor the encoded"},
-    {"WithValues", [](TensorProto* p) { p->add_int_val(1); }, kInvalid, "neither the guarded nor the encoded"},
-    {"WithOtherValues", [](TensorProto* p) { p->add_string_val(""); }, kInvalid, "neither the guarded nor the encoded"},
+     "neither the extension-only nor the encoded"},
+    {"WithValues", [](TensorProto* p) { p->add_int_val(1); }, kInvalid, "neither the extension-only nor the encoded"},
+    {"WithOtherValues", [](TensorProto* p) { p->add_string_val(""); }, kInvalid,
+     "neither the extension-only nor the encoded"},
     {"WithStrides",
      [](TensorProto* p) {
        p->mutable_extension()->add_strides(30);
        p->mutable_extension()->add_strides(1);
      },
-     kInvalid, "neither the guarded nor the encoded"},
+     kInvalid, "neither the extension-only nor the encoded"},
     {"WithOffset", [](TensorProto* p) { p->mutable_extension()->set_storage_offset(1); }, kInvalid,
-     "neither the guarded nor the encoded"},
+     "neither the extension-only nor the encoded"},
     {"NoDType", [](TensorProto* p) { p->mutable_extension()->set_dtype(0); }, kInvalid, "dtype is 0"},
     {"NegativeDType", [](TensorProto* p) { p->mutable_extension()->set_dtype(-5); }, kInvalid, "dtype is -5"},
     {"Reference", [](TensorProto* p) { p->mutable_extension()->set_dtype(105); }, kInvalid, "dtype is 105"},

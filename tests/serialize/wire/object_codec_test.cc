@@ -165,12 +165,13 @@ TEST(ObjectCodec, AbsentValuesAreEmptyAndDoNotRepeat) {
 // Tensors inside may have any form of a tensor message, and fields may be split, as protobuf merges them.
 TEST(ObjectCodec, FormsInside) {
   const Tensor matrix = Tensor::FromValues<int16_t>({{1, 2, 3}, {4, 5, 6}});
-  const EncodeOptions guarded = {Representation::kContent, true, StoredLayout::kPreserve};
+  const EncodeOptions extension_only = {Representation::kContent, true, StoredLayout::kPreserve};
   const TensorView columns = *TensorView(matrix).Transpose(0, 1);
   const std::string message =
       VarintField(1, 21) +
       BytesField(15, BytesField(1, "old") + BytesField(3, VarintField(1, 3)) + BytesField(1, "new") +
-                         BytesField(3, EncodeToString(columns, TensorMetadata(), guarded)) + BytesField(9, "unknown"));
+                         BytesField(3, EncodeToString(columns, TensorMetadata(), extension_only)) +
+                         BytesField(9, "unknown"));
   ASSERT_OK_AND_ASSIGN(const Tensor tensor, DecodeBothWays(message));
   const Variant& variant = tensor.scalar<Variant>();
   EXPECT_EQ(variant.type_name, "new");

@@ -85,7 +85,7 @@ ArchiveEntry DescribeContent(std::string name, const internal::StoredContent& co
   entry.name = std::move(name);
   entry.dtype = content.dtype;
   entry.shape = content.shape;
-  entry.encoding = DTypeNumber(content.dtype) >= kFirstOwnDTypeNumber ? "guarded" : "plain";
+  entry.encoding = DTypeNumber(content.dtype) >= kFirstOwnDTypeNumber ? "extension-only" : "plain";
   entry.reads_in_blocks = true;
   entry.has_metadata = !content.metadata.IsDefault() || !content.metadata_status.ok();
   return entry;

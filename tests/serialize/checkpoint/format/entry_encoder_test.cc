@@ -55,7 +55,7 @@ TEST(EntryEncoder, HeadersOfDeltasNameTheBase) {
 }
 
 TEST(EntryEncoder, EntriesAreThoseOfProtobuf) {
-  int guarded = 0;
+  int extension_only = 0;
   int sliced = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(seed);
@@ -114,7 +114,7 @@ TEST(EntryEncoder, EntriesAreThoseOfProtobuf) {
       proto.mutable_extension()->set_dtype(DTypeNumber(entry.dtype));
       for (const int64_t stride : extension.strides) proto.mutable_extension()->add_strides(stride);
       proto.mutable_extension()->set_storage_offset(extension.storage_offset);
-      ++guarded;
+      ++extension_only;
     } else {
       proto.set_dtype(static_cast<DataType>(DTypeNumber(entry.dtype)));
     }
@@ -135,7 +135,7 @@ TEST(EntryEncoder, EntriesAreThoseOfProtobuf) {
       EXPECT_EQ(EncodeEntry(entry), proto.SerializeAsString());
     }
   }
-  EXPECT_GT(guarded, 300);
+  EXPECT_GT(extension_only, 300);
   EXPECT_GT(sliced, 300);
 }
 

@@ -1,4 +1,4 @@
-// The guarded form: tensors that are not row-major, or of dtypes that TensorFlow lacks.
+// The extension-only form: tensors that are not row-major, or of dtypes that TensorFlow lacks.
 
 #include <cstdint>
 #include <random>
@@ -63,11 +63,11 @@ std::vector<ViewCase> ViewsOf(const Tensor& tensor) {
   };
 }
 
-class GuardedOfEveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(All, GuardedOfEveryDType, ::testing::ValuesIn(FixedSizeDTypes()),
+class ExtensionOnlyOfEveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, ExtensionOnlyOfEveryDType, ::testing::ValuesIn(FixedSizeDTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
-TEST_P(GuardedOfEveryDType, KeepsOrderWithTheBytesOfProtobuf) {
+TEST_P(ExtensionOnlyOfEveryDType, KeepsOrderWithTheBytesOfProtobuf) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   const bool own_dtype = DTypeNumber(GetParam()) >= kFirstOwnDTypeNumber;
   const Tensor tensor = RandomTensor(GetParam(), TensorShape({3, 4, 5}), &random);
@@ -105,7 +105,7 @@ TEST_P(GuardedOfEveryDType, KeepsOrderWithTheBytesOfProtobuf) {
   }
 }
 
-TEST_P(GuardedOfEveryDType, RowMajorByDefault) {
+TEST_P(ExtensionOnlyOfEveryDType, RowMajorByDefault) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   const bool own_dtype = DTypeNumber(GetParam()) >= kFirstOwnDTypeNumber;
   const Tensor tensor = RandomTensor(GetParam(), TensorShape({3, 4, 5}), &random);
@@ -121,7 +121,7 @@ TEST_P(GuardedOfEveryDType, RowMajorByDefault) {
   }
 }
 
-TEST_P(GuardedOfEveryDType, DecodesIntoTensorsAndViews) {
+TEST_P(ExtensionOnlyOfEveryDType, DecodesIntoTensorsAndViews) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
   const Tensor tensor = RandomTensor(GetParam(), TensorShape({3, 4, 5}), &random);
   const TensorView source = *TensorView(tensor).Permute({2, 0, 1});
@@ -135,7 +135,7 @@ TEST_P(GuardedOfEveryDType, DecodesIntoTensorsAndViews) {
   EXPECT_EQ(Difference(*strided.ToTensor(), *source.ToTensor()), "");
 }
 
-TEST(Guarded, ChannelsLast) {
+TEST(ExtensionOnly, ChannelsLast) {
   std::mt19937_64 random(3);
   const Tensor tensor = RandomTensor(DType::kFloat32, TensorShape({2, 3, 4, 5}), &random);
   ASSERT_OK_AND_ASSIGN(const TensorView nhwc, TensorView(tensor).Contiguous(MemoryFormat::kChannelsLast2d));
@@ -154,7 +154,7 @@ TEST(Guarded, ChannelsLast) {
   EXPECT_EQ(proto.extension().memory_format(), 1);
 }
 
-TEST(Guarded, OffsetsIntoTheBufferDoNotShow) {
+TEST(ExtensionOnly, OffsetsIntoTheBufferDoNotShow) {
   std::mt19937_64 random(4);
   const Tensor tensor = RandomTensor(DType::kInt32, TensorShape({4, 4}), &random);
   const TensorView lower = *TensorView(tensor).Narrow(0, 2, 2)->Transpose(0, 1);
@@ -162,13 +162,13 @@ TEST(Guarded, OffsetsIntoTheBufferDoNotShow) {
   EXPECT_EQ(EncodeToString(lower, {}, Preserve()), EncodeToString(copied, {}, Preserve()));
 }
 
-TEST(Guarded, StringsAreRowMajor) {
+TEST(ExtensionOnly, StringsAreRowMajor) {
   const Tensor tensor = Tensor::FromValues<std::string>({{"a", "bc"}, {"", "d"}});
   const TensorView columns = *TensorView(tensor).Transpose(0, 1);
   EXPECT_EQ(EncodeToString(columns, {}, Preserve()), EncodeToString(*columns.ToTensor(), {}));
 }
 
-TEST(Guarded, RepeatedElementsAreWrittenOut) {
+TEST(ExtensionOnly, RepeatedElementsAreWrittenOut) {
   const Tensor tensor = Tensor::FromValues<int16_t>({1, 2, 3});
   const TensorView rows = *TensorView(tensor).Expand({2, 3});
   const TensorView columns = *rows.Transpose(0, 1);
@@ -185,8 +185,8 @@ struct Case {
   Code code;
   const char* says;
 };
-class GuardedRejects : public ::testing::TestWithParam<Case> {};
-TEST_P(GuardedRejects, WithCodeAndMessage) {
+class ExtensionOnlyRejects : public ::testing::TestWithParam<Case> {};
+TEST_P(ExtensionOnlyRejects, WithCodeAndMessage) {
   const std::string message = FromText(GetParam().text).SerializeAsString();
   EXPECT_THAT(DecodeBothWays(message), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
   EXPECT_THAT(DecodeBothWays(message, testing::Lenient()), StatusIs(GetParam().code, HasSubstr(GetParam().says)));
@@ -229,7 +229,7 @@ const Case kCases[] = {
      "extension { dtype: 10 strides: -1 storage_offset: 1 }",
      kInvalid, "tensor_content: byte 1 is 2; a bool is 0 or 1"},
     {"Strings", "tensor_shape { dim { size: 1 } } tensor_content: '\\000' extension { dtype: 7 strides: 1 }", kInvalid,
-     "extension: dtype is 7; the guarded form holds elements of a fixed size"},
+     "extension: dtype is 7; the extension-only form holds elements of a fixed size"},
     {"Variants", "tensor_shape { dim { size: 1 } } tensor_content: 'a' extension { dtype: 21 strides: 1 }", kInvalid,
      "extension: dtype is 21"},
     {"Reference", "tensor_shape { dim { size: 1 } } tensor_content: 'abcd' extension { dtype: 101 strides: 1 }",
@@ -244,10 +244,10 @@ const Case kCases[] = {
      kInvalid, "tensor_content has 1 bytes"},
     {"Checksum", SHAPE22 ABCD "extension { dtype: 4 strides: [1, 2] crc32c: 1 }", Code::kDataLoss, "masked crc32c"},
 };
-INSTANTIATE_TEST_SUITE_P(All, GuardedRejects, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, ExtensionOnlyRejects, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Guarded, StridesMayStandOneByOne) {
+TEST(ExtensionOnly, StridesMayStandOneByOne) {
   std::string strides = testing::VarintField(4, 1) + testing::VarintField(4, 2);
   const std::string message = testing::ShapeField({2, 2}) + testing::BytesField(4, "abcd") +
                               testing::BytesField(4096, testing::VarintField(3, 4) + strides);
@@ -255,7 +255,7 @@ TEST(Guarded, StridesMayStandOneByOne) {
   EXPECT_EQ(tensor.bytes(), "acbd");
 }
 
-TEST(Guarded, RowMajorStridesAreTaken) {  // which no writer of ours writes
+TEST(ExtensionOnly, RowMajorStridesAreTaken) {  // which no writer of ours writes
   ASSERT_OK_AND_ASSIGN(
       const Tensor tensor,
       DecodeBothWays(FromText(SHAPE22 ABCD "extension { dtype: 4 strides: [2, 1] }").SerializeAsString()));

@@ -43,7 +43,7 @@ BundleEntryProto& AddTurned(BundleForge* bundle) {
   return entry;
 }
 
-TEST(Guarded, ComesBackWithItsStrides) {
+TEST(ExtensionOnly, ComesBackWithItsStrides) {
   const Tensor wanted = Tensor::FromValues<int16_t>({{1, 4}, {2, 5}, {3, 6}});
   BundleForge bundle;
   BundleEntryProto& entry = AddTurned(&bundle);
@@ -52,7 +52,7 @@ TEST(Guarded, ComesBackWithItsStrides) {
   bundle.Put(&files);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   ASSERT_OK_AND_ASSIGN(const CheckpointEntry found, reader.Find("t"));
-  EXPECT_EQ(found.form, EntryForm::kGuarded);
+  EXPECT_EQ(found.form, EntryForm::kExtensionOnly);
   EXPECT_EQ(found.dtype, DType::kInt16);
   EXPECT_TRUE(found.has_metadata);
   ASSERT_OK_AND_ASSIGN(const DecodedTensor decoded, reader.ReadWithMetadata("t"));
@@ -74,7 +74,7 @@ TEST(Guarded, ComesBackWithItsStrides) {
   EXPECT_EQ(counts.whole, 1);
 }
 
-TEST(Guarded, DtypesThatTensorFlowLacks) {
+TEST(ExtensionOnly, DtypesThatTensorFlowLacks) {
   BundleForge bundle;
   bundle.Add("e8", 0, {2, 2}, "\1\2\3\4").mutable_extension()->set_dtype(64);
   BundleEntryProto& sliced = bundle.AddSliced("s", 0, {2}, {"0,1", "1,1"});
@@ -97,7 +97,7 @@ TEST(Metadata, OfPlainEntries) {
   TensorExtension* const extension = entry.mutable_extension();
   extension->set_name("encoder.weight");
   extension->set_device("cuda:1");
-  extension->set_memory_format(1);  // does not make it guarded
+  extension->set_memory_format(1);  // does not make it extension-only
   extension->set_requires_grad(true);
   auto* const attribute = extension->add_attributes();
   attribute->set_key("unit");
@@ -131,9 +131,9 @@ struct RejectCase {
   const char* says;
 };
 
-class GuardedRejects : public ::testing::TestWithParam<RejectCase> {};
+class ExtensionOnlyRejects : public ::testing::TestWithParam<RejectCase> {};
 
-TEST_P(GuardedRejects, AsDataLoss) {
+TEST_P(ExtensionOnlyRejects, AsDataLoss) {
   BundleForge bundle;
   GetParam().change(AddTurned(&bundle).mutable_extension());
   MemoryFileSystem files;
@@ -164,14 +164,14 @@ const RejectCase kRejects[] = {
        e->set_dtype(64);
        e->clear_strides();
      },
-     "is neither that of a guarded entry"},
-    {"NothingGuarded",
+     "is neither that of an extension-only entry"},
+    {"NothingExtensionOnly",
      [](TensorExtension* e) {
        e->clear_strides();
        e->clear_storage_offset();
      },
-     "is neither that of a guarded entry"},
-    {"NegativeDtype", [](TensorExtension* e) { e->set_dtype(-1); }, "is neither that of a guarded entry"},
+     "is neither that of an extension-only entry"},
+    {"NegativeDtype", [](TensorExtension* e) { e->set_dtype(-1); }, "is neither that of an extension-only entry"},
     {"StridesOfStrings", [](TensorExtension* e) { e->set_dtype(7); }, "no fixed size"},
     {"SizeOfAnother", [](TensorExtension* e) { e->set_dtype(1); }, "stores 12 bytes; float32 [3,2] needs 24"},
     {"DeviceThatIsNone", [](TensorExtension* e) { e->set_device("toaster:1"); }, "toaster"},
@@ -179,7 +179,7 @@ const RejectCase kRejects[] = {
     {"RequiresGradOfIntegers", [](TensorExtension* e) { e->set_requires_grad(true); }, "requires_grad"},
     {"EmptyKey", [](TensorExtension* e) { e->add_attributes()->set_value("x"); }, "empty key"},
 };
-INSTANTIATE_TEST_SUITE_P(Extensions, GuardedRejects, ::testing::ValuesIn(kRejects),
+INSTANTIATE_TEST_SUITE_P(Extensions, ExtensionOnlyRejects, ::testing::ValuesIn(kRejects),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
