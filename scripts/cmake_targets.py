@@ -221,8 +221,8 @@ def call_of_rest(target):
         return call("tensorcask_test", name, **parts, FLAGS=target.arguments.get("copts"),
                     CPUS=target.arguments.get("cpus"), MODULES=modules_of(target), **for_ctest(target))  # fmt: skip
     if target.rule == "cask_fuzz_target":  # tests/fuzz/fuzz.bzl
-        sources = [f"{target.package}/replay.cc", f"{target.package}/{target.name}_fuzz.cc"]
-        return call("tensorcask_test", name + "_test", SOURCES=sources, LINK=parts["LINK"],
+        links = sorted({*parts["LINK"], test_target(target.package, "replay")})
+        return call("tensorcask_test", name + "_test", SOURCES=[f"{target.package}/{target.name}_fuzz.cc"], LINK=links,
                     SEEDS=[f"{target.package}/corpus/{target.name}"], **for_ctest(target))  # fmt: skip
     if target.rule == "cask_script_test":
         return call_of_script(target, name)

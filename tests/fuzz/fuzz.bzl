@@ -11,11 +11,8 @@ def cask_fuzz_target(name, deps):
     cask_cc_test(
         name = name + "_test",
         size = "small",
-        srcs = [
-            "replay.cc",
-            name + "_fuzz.cc",
-        ],
+        srcs = [name + "_fuzz.cc"],
         args = ["$(location {})".format(path) for path in corpus],
         data = corpus,
-        deps = deps,
+        deps = deps + [":replay"],
     )
