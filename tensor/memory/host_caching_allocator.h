@@ -1,9 +1,9 @@
 // Keeps freed host memory for reuse, with a part of the cache for each thread.
 //
 //   RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make();
-//   for (...) { ... }                // loads a checkpoint into its tensors: from the second time on without page
-//   faults cache->statistics().cached_bytes                          // what it keeps cache->Trim(); // returns all of
-//   that
+//   for (...) { ... }                        // loads a checkpoint into its tensors: later without page faults
+//   cache->statistics().cached_bytes         // what it keeps
+//   cache->Trim();                           // returns all of that
 //
 // Sizes up to kMaxSmallBytes are rounded up to powers of two, larger ones to multiples of 64. Each thread keeps freed
 // blocks for itself: up to kSmallPerThread of each small size, and the kLargePerThread most recently freed larger
