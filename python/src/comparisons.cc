@@ -144,7 +144,7 @@ void DefineDiff(nb::module_& m) {
       "diff", &Diff, nb::arg("a"), nb::arg("b"), nb::kw_only(), nb::arg("rtol") = 0.0, nb::arg("atol") = 0.0,
       nb::arg("names").none() = nb::none(), nb::arg("rename").none() = nb::none(), nb::arg("cast") = false,
       nb::arg("verify") = true, nb::arg("threads").none() = nb::none(),
-      nb::sig("def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, rtol: float = 0.0, "
+      nb::sig("def diff(a: " TENSORCASK_READABLE ", b: " TENSORCASK_READABLE ", *, rtol: float = 0.0, "
               "atol: float = 0.0, names: str | collections.abc.Iterable[str] | None = None, "
               "rename: str | collections.abc.Sequence[str] | collections.abc.Callable[[str], str] | "
               "collections.abc.Mapping[str, str] | None = None, "
@@ -231,7 +231,7 @@ void DefineStats(nb::module_& m) {
       },
       nb::arg("path"), nb::arg("names").none() = nb::none(), nb::kw_only(), nb::arg("verify") = true,
       nb::arg("threads").none() = nb::none(),
-      nb::sig("def stats(path: str | os.PathLike[str], names: str | collections.abc.Iterable[str] | None = None, *, "
+      nb::sig("def stats(path: " TENSORCASK_READABLE ", names: str | collections.abc.Iterable[str] | None = None, *, "
               "verify: bool = True, threads: int | None = None) -> list[TensorStats]"),
       "Range, mean, spread, zeros, NaNs and infinities of each tensor, by name. Reads each tensor once. "
       "``verify`` is that of ``open``.\n\n"

@@ -136,7 +136,7 @@ void DefineVerify(nb::module_& m) {
   DefinePickle(report);
   m.def("verify", &Verify, nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(),
         nb::arg("base").none() = nb::none(),
-        nb::sig("def verify(path: str | os.PathLike[str], *, format: str | None = None, "
+        nb::sig("def verify(path: " TENSORCASK_READABLE ", *, format: str | None = None, "
                 "base: str | os.PathLike[str] | None = None) -> VerifyReport"),
         "Reads all tensors and checks every checksum and every rule of structure.\n\n"
         "Raises the errors of ``open`` if the file cannot be opened; all other damage is in the report.\n\n"
@@ -236,7 +236,7 @@ void DefineConvert(nb::module_& m) {
       nb::arg("max_shard_bytes").none() = nb::none(), nb::arg("verify") = true, nb::arg("threads").none() = nb::none(),
       nb::arg("dry_run") = false, nb::arg("progress").none() = nb::none(), nb::arg("metadata").none() = nb::none(),
       nb::arg("source_format").none() = nb::none(), nb::arg("lenient") = false,
-      nb::sig("def convert(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
+      nb::sig("def convert(source: " TENSORCASK_READABLE ", destination: str | os.PathLike[str], *, "
               "include: str | collections.abc.Iterable[str] | None = None, "
               "exclude: str | collections.abc.Iterable[str] | None = None, "
               "rename: collections.abc.Callable[[str], str] | collections.abc.Mapping[str, str] | str | "
@@ -248,7 +248,8 @@ void DefineConvert(nb::module_& m) {
               "metadata: collections.abc.Mapping[str, str | None] | None = None, source_format: str | None = None, "
               "lenient: bool = False) "
               "-> dict[str, typing.Any]"),
-      "Copies the tensors of a file into another file, of any format, in bounded memory.\n\n"
+      "Copies the tensors of a file into another file, of any format, in bounded memory. ``source`` may be bytes or a "
+      "file object, as for ``open``.\n\n"
       "``include`` and ``exclude`` are shell patterns of names. ``rename`` is a function of the old name, a "
       "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as in ``sed -E``. ``dtypes`` is a dtype "
       "for all tensors, or a mapping of patterns to dtypes. A floating or complex dtype goes to floating and "

@@ -23,6 +23,7 @@ constexpr size_t kReadBytes = size_t{16} << 20;  // between two checks
 std::thread::id main_thread;  // set while the module is imported
 std::atomic<bool> exiting{false};
 thread_local bool interrupted = false;
+thread_local int works = 0;  // calls of WithoutGil, one inside the other
 thread_local Clock::time_point last_check;
 
 std::atomic<int> returning{0};  // threads that acquire the GIL again
@@ -83,6 +84,13 @@ bool KeepGoing() {
   return !interrupted;
 }
 
+bool EndWork(nb::python_error& error) {
+  if (works == 0 || error.matches(PyExc_Exception)) return false;
+  error.restore();  // FinishWork throws it
+  interrupted = true;
+  return true;
+}
+
 Progress::Progress(nb::handle argument) {
   if (argument.is_none()) return;
   function_ = nb::hasattr(argument, "update") ? nb::object(argument.attr("update")) : nb::borrow(argument);
@@ -120,11 +128,13 @@ void Progress::Finish(bool is_ok) {
 namespace internal {
 
 void StartWork() {
+  ++works;
   interrupted = false;
   last_check = Clock::now();
 }
 
 void FinishWork() {
+  --works;
   if (!interrupted) return;
   interrupted = false;
   throw nb::python_error();

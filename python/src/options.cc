@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/byte_sources.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/text.h"
@@ -48,7 +49,8 @@ ArchiveFormats Formats() {
 
 OpenArguments FromOpenArguments(nb::handle path, nb::handle format, nb::handle base, bool lenient, bool verify) {
   OpenArguments arguments;
-  arguments.path = FromPath(path);
+  arguments.source = FromBytesOrFile(path);
+  if (arguments.source == nullptr) arguments.path = FromPath(path);
   if (!format.is_none()) arguments.format = FromText(format, "format");
   arguments.base = FromPathOrNone(base);
   arguments.lenient = lenient;
@@ -66,6 +68,7 @@ std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments) {
     absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base);
     if (!base.ok()) return base.status();
     options.base = *std::move(base);
+    if (arguments.source != nullptr) return OpenArchive(arguments.source, Formats(), options);
     return OpenArchive(arguments.path, Formats(), options);
   }));
 }

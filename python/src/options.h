@@ -14,21 +14,27 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 
 namespace tensorcask::python {
+
+// The type of an argument that FromOpenArguments takes, in signatures.
+#define TENSORCASK_READABLE "str | os.PathLike[str] | bytes | bytearray | memoryview | typing.BinaryIO"
 
 // All formats of the library. Never destroyed.
 ArchiveFormats Formats();
 
 struct OpenArguments {
   std::string path;
-  std::string format;  // "": recognize it
-  std::string base;    // the path of a checkpoint; "": none
+  std::shared_ptr<const ByteSource> source;  // instead of the path; null: the path
+  std::string format;                        // "": recognize it
+  std::string base;                          // the path of a checkpoint; "": none
   bool lenient = false;
   bool verify = true;  // ArchiveReaderOptions::verify_checksums
 };
+// `path` is a path, bytes or a file object (byte_sources.h).
 OpenArguments FromOpenArguments(nanobind::handle path, nanobind::handle format, nanobind::handle base, bool lenient,
                                 bool verify = true);
 

@@ -15,6 +15,7 @@ class ProcessMutex {
   void lock() {
     if (owner_.IsThisProcess()) mutex_.lock();
   }
+  bool try_lock() { return !owner_.IsThisProcess() || mutex_.try_lock(); }
   void unlock() {
     if (owner_.IsThisProcess()) mutex_.unlock();
   }

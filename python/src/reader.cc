@@ -379,16 +379,20 @@ void DefineReader(nb::module_& m) {
       },
       nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(), nb::arg("base").none() = nb::none(),
       nb::arg("lenient") = false, nb::arg("verify") = true,
-      nb::sig(
-          "def open(path: str | os.PathLike[str], *, format: str | None = None, base: str | os.PathLike[str] | None "
-          "= None, lenient: bool = False, verify: bool = True) -> Reader"),
+      nb::sig("def open(path: " TENSORCASK_READABLE
+              ", *, format: str | None = None, base: str | os.PathLike[str] | None "
+              "= None, lenient: bool = False, verify: bool = True) -> Reader"),
       "Opens a file with tensors; reads its index alone.\n\n"
-      "``path`` is a file or the prefix of a checkpoint, or a folder with one of them. The content tells the format; "
+      "``path`` is a file or the prefix of a checkpoint, or a folder with one of them. Instead of a path it can be the "
+      "bytes of one file (any object with the buffer protocol: they are not copied, and must not change meanwhile) or "
+      "a file object with ``read`` and ``seek``, which is read from its first byte, whatever its position is, by one "
+      "thread at a time. The content tells the format; "
       "``format`` names it where it cannot. ``base`` is the checkpoint that deltas were made against, if it is not in "
       "their folder. ``lenient`` accepts known, harmless breaches of a format's rules. Without ``verify`` tensors are "
       "read although their checksum does not match, as in a file that another program changed in place.\n\n"
       "Raises FileNotFoundError, and ValueError (DataLossError, InvalidArgumentError) for a file that is damaged or "
-      "has no tensors.\n\n"
+      "has no tensors, and for a file object that cannot seek. What a file object raises later is an OSError with its "
+      "text (SystemCallError).\n\n"
       "    >>> import numpy as np, tensorcask as tc\n"
       "    >>> _ = tc.save('model.npz', {'w': np.eye(2)}, overwrite=True)\n"
       "    >>> with tc.open('model.npz') as reader:\n"

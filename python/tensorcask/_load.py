@@ -11,7 +11,7 @@ from tensorcask._gpu import device_of_jax, target_on_gpu
 
 
 def load(
-    path: "str | os.PathLike[str]",
+    path: "str | os.PathLike[str] | bytes | bytearray | memoryview | typing.BinaryIO",
     names: "str | Iterable[str] | None" = None,
     *,
     framework: str = "numpy",
@@ -35,8 +35,8 @@ def load(
     library. Other devices, and those of 'torch' and 'jax' without NVIDIA's driver, get a copy that the framework makes.
 
     With ``mmap`` arrays on the host are read-only memory of the file where the format allows that; the file must not
-    change. ``threads`` read; None is as many as the machine has cores, at most 4, and to a GPU at most 16. ``format``,
-    ``base``, ``lenient`` and ``verify`` are those of ``open``.
+    change. ``threads`` read; None is as many as the machine has cores, at most 4, and to a GPU at most 16. ``path``
+    (which may be bytes or a file object), ``format``, ``base``, ``lenient`` and ``verify`` are those of ``open``.
 
     bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
     integers of the same width; ``Reader.entry`` tells the name of the dtype. Strings come as arrays of bytes objects.

@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -86,16 +87,17 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFolder(const std::string& pat
                                                  count > kMaxListed ? ", ..." : ""));
 }
 
-absl::Status NotRecognized(const std::string& path, absl::string_view head, uint64_t file_bytes,
-                           ArchiveFormats formats) {
-  if (const std::string hint = archive::FileHint(path, head, file_bytes); !hint.empty()) {
+// Requires: probe.file is not null.
+absl::Status NotRecognized(const ArchiveProbe& probe, bool has_neighbours, ArchiveFormats formats) {
+  const std::string& path = probe.path;
+  if (const std::string hint = archive::FileHint(probe); !hint.empty()) {
     return absl::DataLossError(absl::StrCat(path, ": ", hint));
   }
   std::vector<const ArchiveFormat*> unsigned_formats;
   bool has_prefixes = false;
   for (const ArchiveFormat* const format : formats) {
     if (!format->traits().has_signature) unsigned_formats.push_back(format);
-    has_prefixes = has_prefixes || format->traits().is_prefix;
+    has_prefixes = has_prefixes || (has_neighbours && format->traits().is_prefix);
   }
   std::string message = absl::StrCat(path, ": no format recognizes this file");
   if (has_prefixes) absl::StrAppend(&message, "; not a checkpoint (no ", path, ".index beside it)");
@@ -103,7 +105,7 @@ absl::Status NotRecognized(const std::string& path, absl::string_view head, uint
     absl::StrAppend(&message, "; if it is a message, give its format: ", Names(unsigned_formats, " or "),
                     " (option --format of the tool)");
   }
-  if (const ContentHint hint = LookAtContent(head, file_bytes); hint.is_text) {
+  if (const ContentHint hint = LookAtContent(probe.head, probe.file->size_bytes()); hint.is_text) {
     absl::StrAppend(&message, "; this looks like ", hint.what);
   }
   return absl::DataLossError(message);
@@ -171,19 +173,20 @@ absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder,
   return found;
 }
 
-absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& path, ArchiveFormats formats,
-                                                           const ArchiveReaderOptions& options) {
-  if (const ArchiveFormat* const format = FormatOfAddress(path, formats); format != nullptr) {
-    return format->Open(path, options);
-  }
+namespace {
+
+// Opens the file at `path`, or the bytes of options.read.source.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFile(const std::string& path, ArchiveFormats formats,
+                                                        const ArchiveReaderOptions& options) {
   if (!options.format.empty()) {
     CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, FindFormat(options.format, formats));
     return format->Open(path, options);
   }
   FileSystem* const files = options.read.file_system;
-  const absl::StatusOr<FileInfo> there = DescribeFile(path, files, "open");
+  const bool is_source = options.read.source != nullptr;
+  const absl::StatusOr<FileInfo> there = is_source ? FileInfo() : DescribeFile(path, files, "open");
   const auto is_there_as = [&](FileInfo::Type type) { return there.ok() && there->type == type; };
-  ArchiveProbe probe = {path, nullptr, ""};
+  ArchiveProbe probe = {path, nullptr, "", files};
   std::string head;
   if (is_there_as(FileInfo::Type::kRegular)) {
     CASK_ASSIGN_OR_RETURN(probe.file, OpenFileSource(path, options.read));
@@ -211,7 +214,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
       return format->Open(path, options);
     }
   }
-  if (probe.file != nullptr) return NotRecognized(path, head, probe.file->size_bytes(), formats);
+  if (probe.file != nullptr) return NotRecognized(probe, !is_source, formats);
   if (there.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": is a pipe, a socket or a device; wanted a regular file"));
@@ -221,6 +224,27 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
     return prefix->Open(path, options);  // its error names the index
   }
   return NameMissingFolder(there.status(), path, files);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& path, ArchiveFormats formats,
+                                                           const ArchiveReaderOptions& options) {
+  if (const ArchiveFormat* const format = FormatOfAddress(path, formats); format != nullptr) {
+    return format->Open(path, options);
+  }
+  return OpenFile(path, formats, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(std::shared_ptr<const ByteSource> source,
+                                                           ArchiveFormats formats,
+                                                           const ArchiveReaderOptions& options) {
+  static MemoryFileSystem* const no_files = new MemoryFileSystem;
+  const std::string path = source->name();
+  ArchiveReaderOptions of_source = options;
+  of_source.read.file_system = no_files;
+  of_source.read.source = std::move(source);
+  return OpenFile(path, formats, of_source);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,

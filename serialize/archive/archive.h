@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 
 namespace tensorcask {
@@ -29,6 +30,19 @@ namespace tensorcask {
 // recognizes (the message says what the file is if that is known: a data file of a checkpoint, a compressed file, ...);
 // those of ArchiveFormat::Open.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& path, ArchiveFormats formats,
+                                                           const ArchiveReaderOptions& options = {});
+
+// The same of bytes: a part of a larger file, memory (MakeMemorySource), whatever a class of the caller reads. The
+// archive keeps the source; several threads may read from it at once. source->name() is what a path is elsewhere:
+// errors begin with it, its extension tells the format of a message, and the only tensor of an npy file is called as
+// it. The name is a path that FileSystem could open (CheckPath), but no file is opened, of whatever name.
+//
+//   OpenArchive(MakeMemorySource("m.safetensors", bytes), formats);   // `bytes` outlive the archive
+//
+// Errors: also NotFound where a format has elements in other files (shards, parts, external data), and
+// FailedPrecondition for the index of a checkpoint. An archive with a tensor in another file may open and list it.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(std::shared_ptr<const ByteSource> source,
+                                                           ArchiveFormats formats,
                                                            const ArchiveReaderOptions& options = {});
 
 // Errors: as ArchiveFormat::Create.

@@ -39,7 +39,7 @@ namespace tensorcask {
 
 struct ArchiveReaderOptions {
   std::string format;  // ArchiveFormat::name; "": recognize the format
-  ReadOptions read;
+  ReadOptions read;    // `source` is set by OpenArchive
   DecodeLimits limits;
   // Resolves deltas; null if none is available.
   std::shared_ptr<const BaseLookup> base = nullptr;
@@ -125,6 +125,7 @@ struct ArchiveProbe {
   std::string path;
   std::shared_ptr<const ByteSource> file;  // null if there is no regular file at the path
   absl::string_view head;                  // the first bytes of the file, 4096 at most
+  FileSystem* file_system;                 // of the path, and of the files beside it
 };
 
 class ArchiveFormat {

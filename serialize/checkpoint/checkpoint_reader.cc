@@ -112,8 +112,8 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path,
   CheckpointReaderOptions options = reader_options;
   std::unique_ptr<const Devices> devices = Devices::Of(options);
   if (!Devices::IsHost(options.allocator)) options.allocator = CpuAllocator::Default();
-  ReadOptions read_index;
-  read_index.file_system = options.read.file_system;
+  ReadOptions read_index = options.read;
+  read_index.strategy = ReadStrategy::kRead;
   absl::StatusOr<std::shared_ptr<const ByteSource>> index = OpenFileSource(checkpoint::IndexPath(prefix), read_index);
   if (absl::IsNotFound(index.status())) {
     absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, options.read);

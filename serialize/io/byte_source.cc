@@ -182,7 +182,8 @@ class FileSource final : public ByteSource {
 
 class MemorySource final : public ByteSource {
  public:
-  MemorySource(std::string name, absl::string_view bytes) : name_(std::move(name)), bytes_(bytes) {}
+  MemorySource(std::string name, absl::string_view bytes, RefPtr<TensorBuffer> owner)
+      : name_(std::move(name)), bytes_(bytes), owner_(std::move(owner)) {}
 
   const std::string& name() const override { return name_; }
   uint64_t size_bytes() const override { return bytes_.size(); }
@@ -195,9 +196,16 @@ class MemorySource final : public ByteSource {
 
   absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const override { return ReadEach(*this, ranges); }
 
+  absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
+    if (owner_ == nullptr) return ByteSource::Map(offset, size_bytes);
+    CASK_RETURN_IF_ERROR(CheckRange(*this, offset, size_bytes));
+    return TensorBuffer::MakeSubBuffer(owner_, static_cast<size_t>(offset), size_bytes);
+  }
+
  private:
   const std::string name_;
   const absl::string_view bytes_;
+  const RefPtr<TensorBuffer> owner_;  // of the bytes; null: the caller keeps them
 };
 
 class WindowSource final : public ByteSource {
@@ -283,6 +291,8 @@ absl::StatusOr<RefPtr<TensorBuffer>> ByteSource::Map(uint64_t offset, size_t siz
 
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options) {
   CASK_RETURN_IF_ERROR(CheckPath(path));
+  if (options.source != nullptr && path == options.source->name()) return options.source;
+  CASK_RETURN_IF_ERROR(CheckHasNeighbours(path, options));
   return SourceOfHandle(path, RetryInterrupted([&] { return options.file_system->OpenToRead(path); }), options);
 }
 
@@ -308,7 +318,18 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> MakeWindow(std::shared_ptr<con
 }
 
 std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes) {
-  return std::make_shared<const MemorySource>(std::move(name), bytes);
+  return std::make_shared<const MemorySource>(std::move(name), bytes, nullptr);
+}
+
+std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, RefPtr<TensorBuffer> bytes) {
+  const absl::string_view view = bytes->bytes();
+  return std::make_shared<const MemorySource>(std::move(name), view, std::move(bytes));
+}
+
+absl::Status CheckHasNeighbours(const std::string& path, const ReadOptions& options) {
+  if (options.source == nullptr) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(path, ": cannot be read, because only the bytes of ", options.source->name(),
+                                          " are given; open that by its path"));
 }
 
 bool WasReplaced(const ByteSource& file) {

@@ -30,10 +30,14 @@ namespace tensorcask {
 // files, kMap reads as kRead does.
 enum class ReadStrategy { kRead, kParallel, kMap };
 
+class ByteSource;
+
 struct ReadOptions {
   FileSystem* file_system = FileSystem::Posix();
   ReadStrategy strategy = ReadStrategy::kRead;
   int num_threads = 4;  // for kParallel
+  // Not null: the only file that can be opened. Its path is source->name(), and the file system is not asked for it.
+  std::shared_ptr<const ByteSource> source = nullptr;
 };
 
 struct ReadRange {
@@ -67,7 +71,7 @@ class ByteSource {
 };
 
 // Errors: from errno, naming the path; FailedPrecondition for anything but a regular file; InvalidArgument as
-// CheckPath.
+// CheckPath; NotFound for another path than that of options.source.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options);
 
 // The same of a file that is open: `handle` is what an operation of options.file_system that opens files returned, an
@@ -86,6 +90,11 @@ bool WasReplaced(const ByteSource& file);
 
 // Bytes in memory, which must outlive the source.
 std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, absl::string_view bytes);
+// The same of a buffer, which the source and all that is mapped of it keep alive. Requires: bytes->CheckReadable().
+std::shared_ptr<const ByteSource> MakeMemorySource(std::string name, RefPtr<TensorBuffer> bytes);
+
+// NotFound if options.source is not null: there are no files beside it. `path` is that of such a file.
+absl::Status CheckHasNeighbours(const std::string& path, const ReadOptions& options);
 
 // The whole file.
 // Errors: as OpenFileSource; ResourceExhausted if it is larger than `max_bytes`, or than the memory that can be had.

@@ -44,6 +44,7 @@ absl::StatusOr<std::string> ContainedName(absl::string_view name) {
 absl::StatusOr<ContainedFolder> ContainedFolder::Of(const std::string& file, Links links, const ReadOptions& options) {
   CASK_RETURN_IF_ERROR(CheckPath(file));
   ContainedFolder folder(FolderOf(file), options);
+  if (options.source != nullptr) return folder;  // Open says that it has no files
   FileSystem* const files = options.file_system;
   const auto open = [&](bool resolved) -> absl::StatusOr<IoResult> {
     const IoResult opened = RetryInterrupted([&] { return files->OpenFolderOf(file, resolved); });
@@ -90,6 +91,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> ContainedFolder::Open(absl::st
   CASK_ASSIGN_OR_RETURN(const std::string steps, ContainedName(name));
   FileSystem* const files = options_.file_system;
   const std::string path = PathOf(steps);
+  CASK_RETURN_IF_ERROR(CheckHasNeighbours(path, options_));
   const IoResult handle = RetryInterrupted([&] { return files->OpenBeneath(folder_, steps, targets_); });
   if (handle == -ELOOP || handle == -EXDEV) {
     return absl::PermissionDeniedError(absl::StrCat(

@@ -46,7 +46,7 @@ class ContainedFolder {
   // The path that errors and ByteSource::name give to the file: that of the folder, and `name`.
   std::string PathOf(absl::string_view name) const;
   // Errors: InvalidArgument as ContainedName; PermissionDenied for a link that is not followed; FailedPrecondition for
-  // anything but a regular file; from errno, naming the path.
+  // anything but a regular file; NotFound if options.source is given; from errno, naming the path.
   absl::StatusOr<std::shared_ptr<const ByteSource>> Open(absl::string_view name) const;
 
  private:

@@ -43,8 +43,6 @@
 namespace tensorcask {
 namespace {
 
-bool IsFile(const std::string& path) { return IsThere(path, FileSystem::Posix()); }
-
 // True for the magic number at the end of a table: of an index, and of a V1 checkpoint.
 bool EndsAsTable(const ByteSource& file) {
   constexpr size_t kMagicBytes = 8;
@@ -64,9 +62,10 @@ bool HasNameOfV1(absl::string_view name) {
          (!extension.empty() && absl::ascii_isdigit(static_cast<unsigned char>(extension[0])));
 }
 
+// Of FindIn, which looks at a folder of the system.
+bool IsFile(const std::string& path) { return IsThere(path, FileSystem::Posix()); }
+
 bool IsV1(const std::string& path) {
-  const absl::StatusOr<FileInfo> info = DescribeFile(path, FileSystem::Posix());
-  if (!info.ok() || info->type != FileInfo::Type::kRegular) return false;
   const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, {});
   return file.ok() && EndsAsTable(**file);
 }
@@ -135,14 +134,14 @@ bool IsVersionOne(const CheckpointReader& reader) {
 // Which data files are missing, or are no files.
 class MissingFiles {
  public:
-  explicit MissingFiles(const CheckpointReader& reader) : reader_(reader) {}
+  MissingFiles(const CheckpointReader& reader, FileSystem* files) : reader_(reader), file_system_(files) {}
 
   // DataLoss if the data file is one of them.
   const absl::Status& Check(int shard) {
     const auto [found, is_new] = files_.try_emplace(shard);
     if (!is_new) return found->second;
     const std::string path = reader_.DataPath(shard);
-    const absl::StatusOr<FileInfo> file = DescribeFile(path, FileSystem::Posix());
+    const absl::StatusOr<FileInfo> file = DescribeFile(path, file_system_);
     const bool exists = file.ok();
     if (!exists || file->type != FileInfo::Type::kRegular) {
       found->second = MarkDamagedPart(absl::DataLossError(
@@ -154,13 +153,14 @@ class MissingFiles {
 
  private:
   const CheckpointReader& reader_;
+  FileSystem* const file_system_;
   std::map<int, absl::Status> files_;  // by shard
 };
 
-uint64_t IndexBytes(const std::string& path) {
+uint64_t IndexBytes(const std::string& path, const ReadOptions& read) {
   for (const std::string& name : {path, absl::StrCat(path, ".index")}) {
-    const absl::StatusOr<FileInfo> file = DescribeFile(name, FileSystem::Posix());
-    if (file.ok() && file->type == FileInfo::Type::kRegular) return file->size_bytes;
+    const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(name, read);
+    if (file.ok()) return (*file)->size_bytes();
   }
   return 0;
 }
@@ -168,11 +168,11 @@ uint64_t IndexBytes(const std::string& path) {
 // The list of all tensors. A name is in the list, in the index of the reader and in the writer of what is copied.
 // Errors: ResourceExhausted before the list takes more than `listing` allows.
 absl::StatusOr<std::vector<ArchiveEntry>> ListEntries(const std::string& path, const CheckpointReader& reader,
-                                                      ListingBudget* listing) {
+                                                      const ReadOptions& read, ListingBudget* listing) {
   constexpr uint64_t kNameCopies = 4;
-  listing->AddIndex(IndexBytes(path));
+  listing->AddIndex(IndexBytes(path, read));
   std::vector<ArchiveEntry> entries;
-  MissingFiles files(reader);
+  MissingFiles files(reader, read.file_system);
   const bool is_version_one = IsVersionOne(reader);
   absl::Status within;
   const absl::Status listed = reader.ForEachEntry([&](const CheckpointEntry& entry) {
@@ -180,8 +180,8 @@ absl::StatusOr<std::vector<ArchiveEntry>> ListEntries(const std::string& path, c
     within = listing->Charge(sizeof(ArchiveEntry) + kNameCopies * entry.name.size() + rank * sizeof(int64_t));
     if (!within.ok()) return within;
     entries.push_back(ToArchiveEntry(entry, is_version_one));
-    // The pieces of a sliced tensor may lie in any file: reading them tells.
-    if (entry.slices.empty()) entries.back().read_status.Update(files.Check(entry.shard));
+    // The pieces of a sliced tensor may lie in any file: reading them tells. That of V1 is open.
+    if (entry.slices.empty() && !is_version_one) entries.back().read_status.Update(files.Check(entry.shard));
     return absl::OkStatus();
   });
   if (!within.ok()) return Annotate(within, reader.prefix());
@@ -199,11 +199,15 @@ class CheckpointArchiveReader final : public ArchiveReader {
     read.base = options.base;
     if (!options.verify_checksums) read.verify = Verify::kNever;
     CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(path, read));
+    if (options.read.source != nullptr && !IsVersionOne(reader)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, ": is the index of a checkpoint, whose tensors are in other files; open the checkpoint by its path"));
+    }
     std::vector<ArchiveEntry> entries;
     if (options.keep_entries) {
       const std::shared_ptr<ListingBudget> listing =
           options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
-      CASK_ASSIGN_OR_RETURN(entries, ListEntries(path, reader, listing.get()));
+      CASK_ASSIGN_OR_RETURN(entries, ListEntries(path, reader, read.read, listing.get()));
     }
     return std::unique_ptr<ArchiveReader>(
         new CheckpointArchiveReader(path, std::move(reader), options, std::move(entries)));
@@ -267,7 +271,7 @@ class CheckpointArchiveReader final : public ArchiveReader {
 
   std::vector<std::string> files() const override {
     std::vector<std::string> files;
-    if (IsFile(absl::StrCat(reader_.prefix(), ".index"))) files.push_back(absl::StrCat(reader_.prefix(), ".index"));
+    if (!IsVersionOne(reader_)) files.push_back(absl::StrCat(reader_.prefix(), ".index"));
     for (int shard = 0; shard < reader_.num_shards(); ++shard) files.push_back(reader_.DataPath(shard));
     const std::string base = BasePrefix();
     if (!base.empty()) files.push_back(absl::StrCat(base, ".index"));
@@ -387,7 +391,7 @@ absl::Status CheckpointArchiveFormat::CheckEntry(const ArchiveEntry& entry) cons
 }
 
 bool CheckpointArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
-  if (IsFile(absl::StrCat(probe.path, ".index"))) return true;
+  if (IsThere(absl::StrCat(probe.path, ".index"), probe.file_system)) return true;
   return probe.file != nullptr && EndsAsTable(*probe.file);
 }
 

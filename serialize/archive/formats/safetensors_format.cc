@@ -181,7 +181,7 @@ bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   }
   // A model in several files may be named as if it were one.
   return absl::EndsWith(probe.path, ".safetensors") &&
-         IsThere(absl::StrCat(probe.path, ".index.json"), FileSystem::Posix());
+         IsThere(absl::StrCat(probe.path, ".index.json"), probe.file_system);
 }
 
 std::vector<std::string> SafetensorsArchiveFormat::FindIn(const std::string& folder,

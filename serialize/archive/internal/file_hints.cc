@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -36,8 +35,6 @@ std::optional<std::string> PrefixOfDataFile(const std::string& path) {
   return path.substr(0, split);
 }
 
-bool Exists(const std::string& path) { return IsThere(path, FileSystem::Posix()); }
-
 }  // namespace
 
 std::string UnfinishedHint(const std::string& path) {
@@ -47,17 +44,18 @@ std::string UnfinishedHint(const std::string& path) {
                       " that is not finished or was killed (tensorcask clean tells which)");
 }
 
-std::string FileHint(const std::string& path, absl::string_view head, uint64_t file_bytes) {
-  if (const std::optional<std::string> prefix = PrefixOfDataFile(path); prefix.has_value()) {
+std::string FileHint(const ArchiveProbe& probe) {
+  if (const std::optional<std::string> prefix = PrefixOfDataFile(probe.path); prefix.has_value()) {
     const std::string index = absl::StrCat(*prefix, ".index");
-    return Exists(index) ? absl::StrCat("this is a data file of a checkpoint: name the checkpoint, ", *prefix)
-                         : absl::StrCat("this is a data file of a checkpoint, whose index, ", index, ", is missing");
+    return IsThere(index, probe.file_system)
+               ? absl::StrCat("this is a data file of a checkpoint: name the checkpoint, ", *prefix)
+               : absl::StrCat("this is a data file of a checkpoint, whose index, ", index, ", is missing");
   }
-  if (std::string hint = UnfinishedHint(path); !hint.empty()) return hint;
-  const ContentHint hint = LookAtContent(head, file_bytes);
-  const bool is_zip = absl::StartsWith(head, "PK\x03\x04");
+  if (std::string hint = UnfinishedHint(probe.path); !hint.empty()) return hint;
+  const ContentHint hint = LookAtContent(probe.head, probe.file->size_bytes());
+  const bool is_zip = absl::StartsWith(probe.head, "PK\x03\x04");
   if (is_zip || hint.what.empty() || hint.is_text) {
-    if (std::string named = HintOfName(path, is_zip); !named.empty()) return named;
+    if (std::string named = HintOfName(probe.path, is_zip); !named.empty()) return named;
   }
   return hint.what.empty() || hint.is_text ? "" : absl::StrCat("this is ", hint.what);
 }

@@ -3,17 +3,17 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_FILE_HINTS_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_FILE_HINTS_H_
 
-#include <cstdint>
 #include <string>
 
-#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_format.h"
 
 namespace tensorcask::archive {
 
 // "this is a data file of the checkpoint m: name the checkpoint": what the name of the file, or its first bytes, show,
 // and what to do. "" if they show nothing but text. Knows data files of checkpoints, temporary files of unfinished
 // saves, and what LookAtContent (serialize/io/content_hint.h) knows.
-std::string FileHint(const std::string& path, absl::string_view head, uint64_t file_bytes);
+// Requires: probe.file is not null.
+std::string FileHint(const ArchiveProbe& probe);
 
 // The part of it that follows from the name: a file of a known format may be unfinished, too.
 std::string UnfinishedHint(const std::string& path);

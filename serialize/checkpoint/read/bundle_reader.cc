@@ -250,8 +250,8 @@ class NamedBase final : public BaseLookup {
   }
 
   absl::StatusOr<std::unique_ptr<ReaderImpl>> Open() const {
-    ReadOptions read_index;
-    read_index.file_system = options_.read.file_system;
+    ReadOptions read_index = options_.read;
+    read_index.strategy = ReadStrategy::kRead;
     CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> index, OpenFileSource(IndexPath(prefix_), read_index));
     return OpenBundle(prefix_, std::move(index), options_);
   }

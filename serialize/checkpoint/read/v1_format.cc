@@ -224,12 +224,15 @@ absl::Status ReadPiece(absl::string_view value, const V1Tensor& tensor, const Te
 
 absl::StatusOr<std::vector<V1Tensor>> DecodeV1Meta(absl::string_view value, const DecodeLimits& limits,
                                                    DecodeQuota* memory) {
-  CASK_ASSIGN_OR_RETURN(const absl::string_view meta, PartOf(value, kMeta, limits));
+  const absl::StatusOr<absl::string_view> meta = PartOf(value, kMeta, limits);
+  if (!meta.ok()) {
+    return AppendToMessage(meta.status(), " (the index of a checkpoint is opened by its path, which ends in .index)");
+  }
   // The versions come first: a newer writer may have changed the meaning of everything else.
-  CASK_RETURN_IF_ERROR(CheckVersionsIn(meta));
+  CASK_RETURN_IF_ERROR(CheckVersionsIn(*meta));
   std::vector<V1Tensor> tensors;
-  MetaQuota quota(meta.size(), limits, memory);
-  WireReader reader(meta, kAnyDepth);
+  MetaQuota quota(meta->size(), limits, memory);
+  WireReader reader(*meta, kAnyDepth);
   Field field;
   while (reader.Next(&field)) {
     if (field.number != 1) continue;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/io/contained_folder.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
@@ -458,6 +460,33 @@ TEST(PieceBuffer, BeginsAtAPageAndIsNoLargerThanWhatItIsFor) {
     EXPECT_EQ(buffer.size(), std::min<uint64_t>(total, uint64_t{1} << 20));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 4096, 0);
   }
+}
+
+TEST(MemorySource, OfABufferIsMappedAndKeepsIt) {
+  ASSERT_OK_AND_ASSIGN(RefPtr<TensorBuffer> bytes, TensorBuffer::Allocate(100));
+  std::memset(bytes->mutable_data(), 'x', 100);
+  const void* const data = bytes->data();
+  SourcePtr source = MakeMemorySource("m", std::move(bytes));
+  EXPECT_EQ(source->size_bytes(), 100u);
+  ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> part, source->Map(10, 90));
+  EXPECT_THAT(source->Map(10, 91).status(), StatusIs(Code::kDataLoss, HasSubstr("m: 91 bytes at 10")));
+  source.reset();
+  EXPECT_EQ(part->bytes(), std::string(90, 'x'));
+  EXPECT_EQ(part->data(), static_cast<const char*>(data) + 10);
+}
+
+TEST(OpenFileSource, OpensOnlyTheSourceOfItsOptions) {
+  const TempFolder folder;
+  const std::string path = folder.Write("f", "of the system");
+  ReadOptions options;
+  options.source = MakeMemorySource("m", "of memory");
+  ASSERT_OK_AND_ASSIGN(const SourcePtr source, OpenFileSource("m", options));
+  EXPECT_EQ(source, options.source);
+  EXPECT_THAT(OpenFileSource(path, options).status(),
+              StatusIs(Code::kNotFound, HasSubstr("/f: cannot be read, because only the bytes of m are given")));
+  ASSERT_OK_AND_ASSIGN(const ContainedFolder beside,
+                       ContainedFolder::Of(folder.Path("m"), ContainedFolder::Links::kContained, options));
+  EXPECT_THAT(beside.Open("f").status(), StatusIs(Code::kNotFound, HasSubstr("/f: cannot be read, because only")));
 }
 
 TEST(ByteSourceWindow, IsASourceOfItsOwn) {
