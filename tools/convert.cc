@@ -39,6 +39,7 @@ struct ConvertFlags {
   OutputOptions output;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
+  bool exclude_slots = false;
   std::vector<std::string> renames;
   std::vector<std::string> dtypes;  // GLOB=DTYPE
   std::vector<std::string> sets;    // KEY=VALUE
@@ -140,6 +141,7 @@ absl::Status SetOptions(const ConvertFlags& flags, const std::vector<const Archi
                         const ArchiveFormat& target, ConvertOptions* options, Console& console) {
   options->include = flags.include;
   options->exclude = flags.exclude;
+  options->exclude_slots = flags.exclude_slots;
   options->allow_loss = flags.allow_loss;
   CASK_ASSIGN_OR_RETURN(options->set_metadata, ParseSets(flags.sets));
   options->unset_metadata = {flags.unsets.begin(), flags.unsets.end()};
@@ -151,7 +153,9 @@ absl::Status SetOptions(const ConvertFlags& flags, const std::vector<const Archi
   CASK_ASSIGN_OR_RETURN(options->rename, ParseRenames(flags.renames, renamed));
   size_t selected = 0;
   for (const ArchiveReader* const source : sources) {
-    selected += SelectEntries(source->entries(), flags.include, flags.exclude).size();
+    CASK_ASSIGN_OR_RETURN(const std::vector<const ArchiveEntry*> entries,
+                          SelectEntries(*source, flags.include, flags.exclude, flags.exclude_slots));
+    selected += entries.size();
   }
   CASK_RETURN_IF_ERROR(CheckPatterns(flags, options->dtypes, sources, console));
   if (!target.traits().many_tensors && selected != 1) {
@@ -159,7 +163,9 @@ absl::Status SetOptions(const ConvertFlags& flags, const std::vector<const Archi
                                " remain: choose one with --include NAME"));
   }
   if (selected == 0 && HasTensors(sources)) {
-    return Misuse(absl::StrCat("no tensor is left to write: --exclude matches all tensors",
+    return Misuse(absl::StrCat("no tensor is left to write: ",
+                               flags.exclude.empty() ? "--exclude-slots leaves out" : "--exclude matches",
+                               " all tensors",
                                flags.include.empty() ? "" : " that --include chooses"));
   }
   return absl::OkStatus();
@@ -247,6 +253,9 @@ Action DeclareConvert(CLI::App& app) {
   AddOutputOptions(app, &flags->to, &flags->output);
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
+  app.add_flag("--exclude-slots", flags->exclude_slots,
+               "No tensors that an optimizer keeps beside the variables: momentum and the like, of checkpoints of "
+               "TensorFlow");
   AddRenameOption(app, "", &flags->renames);
   app.add_option("--dtype", flags->dtypes, "Convert the elements: '*kernel=bfloat16'; may be repeated")
       ->type_name("GLOB=DTYPE")
@@ -275,6 +284,9 @@ Action DeclareConvert(CLI::App& app) {
       "TensorFlow wrote comes out byte for byte the same. A tensor in slices comes out in one piece. The object "
       "graph of TensorFlow 2 follows --rename, --include and --exclude; the new name of a variable must end in "
       "/.ATTRIBUTES/VARIABLE_VALUE.\n\n"
+      "--exclude-slots asks the object graph what the slots are. In checkpoints of TensorFlow 1 a slot is NAME/Adam, "
+      "NAME/Momentum or the like, of the dtype and shape of NAME. What optimizers of Keras since 2.11 keep are "
+      "variables, no slots: --exclude 'optimizer/*'.\n\n"
       "With a --level above stored, tensors that it makes smaller are encoded, and with --base stored as deltas "
       "to that checkpoint where this is smaller still. Deltas of SRC are read with --base, too. Without "
       "--level, all tensors come out plain.\n\n"
@@ -295,7 +307,7 @@ Action DeclareConvert(CLI::App& app) {
       "If two SRC have different values of one key of their metadata, --set or --unset decides. --unset KEY is an "
       "error if no SRC has the KEY.\n\n"
       "Examples:\n"
-      "  tensorcask convert --exclude '*/Adam*' model.ckpt slim.ckpt\n"
+      "  tensorcask convert --exclude-slots model.ckpt slim.ckpt\n"
       "  tensorcask convert --include dense/bias model.ckpt bias.pbtxt\n"
       "  tensorcask convert --rename 's/^model\\.//' --dtype '*weight=bfloat16' a.tfrecord b.tfrecord all.ckpt\n"
       "  tensorcask convert --level high --base step-100 step-200 step-200-small\n"

@@ -178,13 +178,14 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
                    nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
                    bool overwrite, uint64_t alignment, bool checksums, nb::handle max_shard_bytes, bool verify,
                    nb::handle threads, bool dry_run, nb::handle progress, nb::handle metadata, nb::handle source_format,
-                   bool lenient) {
+                   bool lenient, bool exclude_slots) {
   const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, source_format, base, lenient, verify));
   const std::string path = FromPath(destination);
   const ArchiveFormat& target = TargetFormat(path, format);
   ConvertOptions options;
   options.include = FromNames(include, "a pattern of include").value_or(std::vector<std::string>());
   options.exclude = FromNames(exclude, "a pattern of exclude").value_or(std::vector<std::string>());
+  options.exclude_slots = exclude_slots;
   options.dtypes = FromDTypes(dtypes);
   options.allow_loss = allow_loss;
   options.dry_run = dry_run;
@@ -235,7 +236,7 @@ void DefineConvert(nb::module_& m) {
       nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
       nb::arg("max_shard_bytes").none() = nb::none(), nb::arg("verify") = true, nb::arg("threads").none() = nb::none(),
       nb::arg("dry_run") = false, nb::arg("progress").none() = nb::none(), nb::arg("metadata").none() = nb::none(),
-      nb::arg("source_format").none() = nb::none(), nb::arg("lenient") = false,
+      nb::arg("source_format").none() = nb::none(), nb::arg("lenient") = false, nb::arg("exclude_slots") = false,
       nb::sig("def convert(source: " TENSORCASK_READABLE ", destination: str | os.PathLike[str], *, "
               "include: str | collections.abc.Iterable[str] | None = None, "
               "exclude: str | collections.abc.Iterable[str] | None = None, "
@@ -246,11 +247,13 @@ void DefineConvert(nb::module_& m) {
               "alignment: int = 64, checksums: bool = True, max_shard_bytes: int | None = None, verify: bool = True, "
               "threads: int | None = None, dry_run: bool = False, progress: object = None, "
               "metadata: collections.abc.Mapping[str, str | None] | None = None, source_format: str | None = None, "
-              "lenient: bool = False) "
+              "lenient: bool = False, exclude_slots: bool = False) "
               "-> dict[str, typing.Any]"),
       "Copies the tensors of a file into another file, of any format, in bounded memory. ``source`` may be bytes or a "
       "file object, as for ``open``.\n\n"
-      "``include`` and ``exclude`` are shell patterns of names. ``rename`` is a function of the old name, a "
+      "``include`` and ``exclude`` are shell patterns of names. ``exclude_slots`` leaves out what an optimizer keeps "
+      "beside the variables of a checkpoint of TensorFlow, such as momentum; ValueError for a format that does not say "
+      "which tensors these are. ``rename`` is a function of the old name, a "
       "mapping, or one or several rules: ``old=new``, or ``s/REGEX/TEXT/`` as in ``sed -E``. ``dtypes`` is a dtype "
       "for all tensors, or a mapping of patterns to dtypes. A floating or complex dtype goes to floating and "
       "complex tensors only, unless the pattern begins with a kind: ``'int:*step'``, ``bool:``, ``float:``, "

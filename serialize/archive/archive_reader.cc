@@ -48,6 +48,12 @@ absl::StatusOr<const ArchiveEntry*> ArchiveReader::Find(absl::string_view name) 
   return absl::NotFoundError(absl::StrCat(path(), ": no tensor ", Quoted(name), archive::DidYouMean(name, names)));
 }
 
+absl::StatusOr<std::vector<std::string>> ArchiveReader::OptimizerSlots() const {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path(), ": the format ", format(),
+      " does not say which tensors are slots of an optimizer; only checkpoints of TensorFlow do. Exclude them by name"));
+}
+
 absl::Status ArchiveReader::CheckReadable(const ArchiveEntry& entry) const {
   return MarkDamagedPart(Annotate(entry.read_status, absl::StrCat(path(), ": tensor ", Quoted(entry.name))));
 }

@@ -84,6 +84,9 @@ class ArchiveReader {
   // The elements of an array that Values() leaves in the file, as a list. Requires: `array` is of this archive.
   virtual absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const;
   absl::StatusOr<const ArchiveEntry*> Find(absl::string_view name) const;  // Errors: NotFound, with similar names
+  // The names of the tensors that optimizers keep beside the variables they train, sorted (checkpoint/object_graph.h).
+  // Errors: InvalidArgument for files that do not say which these are (the default); those of reading.
+  virtual absl::StatusOr<std::vector<std::string>> OptimizerSlots() const;
 
   // The tensor, row-major, in a new buffer.
   virtual absl::StatusOr<Tensor> Read(absl::string_view name) const = 0;

@@ -84,7 +84,8 @@ class Planner {
   absl::Status AddSource(const ArchiveReader& source, bool keep_shards) {
     sources_.push_back(&source);
     const std::vector<std::string> include = archive::IncludeGraph(source, target_, options_.include);
-    const std::vector<const ArchiveEntry*> entries = SelectEntries(source.entries(), include, options_.exclude);
+    CASK_ASSIGN_OR_RETURN(const std::vector<const ArchiveEntry*> entries,
+                          SelectEntries(source, include, options_.exclude, options_.exclude_slots));
     plan_.items.reserve(plan_.items.size() + entries.size());
     for (const ArchiveEntry* const entry : entries) CASK_RETURN_IF_ERROR(AddEntry(source, *entry, keep_shards));
     return AddFileMetadata(source);
@@ -614,6 +615,20 @@ std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& 
     const bool b_has_bytes = b->stored_bytes > 0;
     return std::tie(a->shard, a->offset, a_has_bytes) < std::tie(b->shard, b->offset, b_has_bytes);
   });
+  return selected;
+}
+
+absl::StatusOr<std::vector<const ArchiveEntry*>> SelectEntries(const ArchiveReader& source,
+                                                               const std::vector<std::string>& include,
+                                                               const std::vector<std::string>& exclude,
+                                                               bool exclude_slots) {
+  std::vector<const ArchiveEntry*> selected = SelectEntries(source.entries(), include, exclude);
+  if (!exclude_slots) return selected;
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> slots, source.OptimizerSlots());
+  const auto is_slot = [&](const ArchiveEntry* entry) {
+    return std::binary_search(slots.begin(), slots.end(), entry->name);
+  };
+  selected.erase(std::remove_if(selected.begin(), selected.end(), is_slot), selected.end());
   return selected;
 }
 

@@ -12,7 +12,7 @@
 // If tensors of a checkpoint of TensorFlow's objects get other names or are left out, its object graph
 // (serialize/checkpoint/object_graph.h) gets the new names and loses the objects that have no value: TensorFlow
 // restores the rest. With `include` a checkpoint that is copied to another one brings its graph along, unless `exclude`
-// names it. A graph has no dtypes: after DTypeRules, TensorFlow restores into variables of the new dtypes only.
+// names it. ConvertOptions::exclude_slots leaves all slots of optimizers out. A graph has no dtypes: after DTypeRules, TensorFlow restores into variables of the new dtypes only.
 //
 // PlanConversion reads no elements but those of such a graph, and strings for a target that cannot hold all of them
 // (ArchiveTraits::padded_strings); the plan says what the target cannot hold. RunConversion copies large tensors in
@@ -59,6 +59,7 @@ struct ConversionPlan;
 struct ConvertOptions {
   std::vector<std::string> include;  // shell patterns; empty: all tensors
   std::vector<std::string> exclude;
+  bool exclude_slots = false;  // leaves out what optimizers keep beside the variables (ArchiveReader::OptimizerSlots)
   // The new name of each tensor, or an error that ends the conversion; null: names stay. CompileRenames
   // (rename_rules.h) makes one of the rules of `convert --rename`.
   std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
@@ -182,6 +183,12 @@ bool MatchesAny(const std::vector<std::string>& globs, const std::string& name);
 std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& entries,
                                                const std::vector<std::string>& include,
                                                const std::vector<std::string>& exclude);
+
+// The same of a reader; with `exclude_slots`, none of its slots. Errors: as ArchiveReader::OptimizerSlots.
+absl::StatusOr<std::vector<const ArchiveEntry*>> SelectEntries(const ArchiveReader& source,
+                                                               const std::vector<std::string>& include,
+                                                               const std::vector<std::string>& exclude,
+                                                               bool exclude_slots);
 
 }  // namespace tensorcask
 

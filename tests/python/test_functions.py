@@ -306,6 +306,15 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def test_convert_leaves_slots_out(tmp_path):
+    row = np.ones(2, np.float32)
+    tc.save(tmp_path / "old", {"w": row, "w/Adam": row, "w/Adam_1": row, "Adam": row})
+    assert tc.convert(tmp_path / "old", tmp_path / "slim.npz", exclude_slots=True)["tensors"] == 2
+    assert sorted(tc.open(tmp_path / "slim.npz")) == ["Adam", "w"]
+    with pytest.raises(tc.InvalidArgumentError, match="the format npz does not say which tensors are slots"):
+        tc.convert(tmp_path / "slim.npz", tmp_path / "x.npz", exclude_slots=True)
+
+
 def test_convert_removes_only_what_the_old_index_lists(tmp_path, tensors):
     index = shards(tmp_path / "model", {"a": np.ones(2), "b": np.ones(3), "c": np.ones(4)})
     folder = tmp_path / "model"

@@ -19,7 +19,7 @@ SELECTING = {"--include": "include", "--exclude": "exclude"}
 # Command of the program -> a function, and its argument for each option.
 TABLE = {
     "convert": (tc.convert, {**READING, **WRITING, **SELECTING, "--format": "source_format", "--rename": "rename",
-                             "--dtype": "dtypes", "--set": "metadata", "--unset": "metadata",
+                             "--exclude-slots": "exclude_slots", "--dtype": "dtypes", "--set": "metadata", "--unset": "metadata",
                              "--allow-loss": "allow_loss", "--dry-run": "dry_run"}),
     "save": (tc.save, WRITING),
     "diff": (tc.diff, {"--rtol": "rtol", "--atol": "atol", "--cast": "cast", "--rename": "rename",

@@ -129,6 +129,31 @@ class Convert(Scratch):
         names = [t["name"] for t in json.loads(run("ls", "--json", self.path("few")).stdout)["tensors"]]
         self.assertEqual(names, ["b", "conv2d/kernel"])
 
+    def test_slots_of_an_optimizer_are_left_out(self):
+        row = "dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1"
+        old = self.checkpoint("old", {"w": row, "w/Adam": row, "w/Adam_1": row, "Adam": row, "step": "dtype: DT_INT64"})
+        done = run("convert", "--exclude-slots", old, self.path("slim.npz"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        names = [t["name"] for t in json.loads(run("ls", "--json", self.path("slim.npz")).stdout)["tensors"]]
+        self.assertEqual(names, ["Adam", "step", "w"])
+        # One tensor is left for a format that holds one.
+        done = run("convert", "--exclude-slots", "--include", "w*", old, self.path("w.npy"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = run("convert", "--exclude-slots", "--include", "w/*", old, self.path("none"))
+        self.assert_one_line(done, 2, "no tensor is left to write: --exclude-slots leaves out all tensors")
+        done = run("convert", "--exclude-slots", self.path("slim.npz"), self.path("x.npz"))
+        self.assert_one_line(done, 2, "slim.npz: the format npz does not say which tensors are slots of an optimizer")
+
+    @with_data
+    def test_slots_of_an_object_graph_are_left_out(self):
+        prefix = os.path.join(TENSORFLOW, "tf-optimizer-slot", "variables")
+        done = run("convert", "--exclude-slots", prefix, self.path("slim"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        names = [t["name"] for t in json.loads(run("ls", "--json", self.path("slim")).stdout)["tensors"]]
+        self.assertEqual(len(names), 7)
+        self.assertFalse([name for name in names if ".OPTIMIZER_SLOT" in name])
+        self.assertNotIn(" of v", run("ls", "--tree", self.path("slim")).stdout)
+
     @with_data
     def test_a_message_holds_one_tensor(self):
         prefix = os.path.join(TENSORFLOW, "tf-mnist-ckpt", "model.ckpt-46900")

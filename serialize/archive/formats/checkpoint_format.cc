@@ -23,6 +23,7 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/edit_index.h"
 #include "tensorcask/serialize/checkpoint/index_walk.h"
+#include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/checkpoint/salvage.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -267,6 +268,10 @@ class CheckpointArchiveReader final : public ArchiveReader {
     counts.without_base = found.without_base;
     counts.notes = found.notes;
     return counts;
+  }
+
+  absl::StatusOr<std::vector<std::string>> OptimizerSlots() const override {
+    return tensorcask::OptimizerSlots(reader_);
   }
 
   std::vector<std::string> files() const override {

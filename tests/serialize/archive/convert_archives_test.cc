@@ -79,6 +79,28 @@ std::string TiedFile() {
   return file + header + std::string(8, '\0');
 }
 
+TEST_F(ConvertArchivesTest, SlotsOfTensorFlow1AreLeftOutByTheirNames) {
+  const Tensor row = Tensor::FromValues<float>({1, 2});
+  std::vector<TensorToSave> tensors;
+  for (const char* name : {"Adam", "a/w", "a/w/Adam", "a/w/Adam_1", "b/Adam"}) tensors.push_back({name, row, {}});
+  ASSERT_OK(SaveTensors(Path("old"), Format("checkpoint"), tensors, {}).status());
+  const std::unique_ptr<ArchiveReader> source = Open(Path("old"));
+  const ArchiveReader* const sources[] = {source.get()};
+  ConvertOptions options;
+  options.exclude_slots = true;
+  ASSERT_OK_AND_ASSIGN(const ConvertReport report,
+                       ConvertArchives(sources, Path("slim.npz"), Format("npz"), options));
+  EXPECT_EQ(report.tensors, 3);
+  std::vector<std::string> names;
+  for (const ArchiveEntry& entry : Open(Path("slim.npz"))->entries()) names.push_back(entry.name);
+  EXPECT_THAT(names, ElementsAre("Adam", "a/w", "b/Adam"));
+  // An npz file does not say what a slot is.
+  const std::unique_ptr<ArchiveReader> slim = Open(Path("slim.npz"));
+  const ArchiveReader* const slims[] = {slim.get()};
+  EXPECT_THAT(PlanConversion(slims, Format("npz"), options),
+              StatusIs(Code::kInvalidArgument, HasSubstr("slim.npz: the format npz does not say which tensors")));
+}
+
 TEST_F(ConvertArchivesTest, ATieThatIsLostIsInTheReport) {
   std::ofstream(Path("tied.safetensors"), std::ios::binary) << TiedFile();
   const std::unique_ptr<ArchiveReader> source = Open(Path("tied.safetensors"));

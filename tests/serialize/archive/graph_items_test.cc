@@ -193,6 +193,16 @@ TEST_F(Conversions, TheGraphLosesWhatIsLeftOut) {
   EXPECT_THAT(Converted(options), StatusIs(Code::kNotFound));
 }
 
+TEST_F(Conversions, SlotsOfOptimizersAreLeftOutOfTheTensorsAndOfTheGraph) {
+  ConvertOptions options;
+  options.exclude_slots = true;
+  ASSERT_OK_AND_ASSIGN(std::vector<std::string> keys, Converted(options));
+  EXPECT_THAT(keys, ElementsAre(Value("model/w"), Value("model/b"), Value("opt/step")));
+  options.include = {"*/m/*", "*/w/*", Value("w/m")};  // a slot that a pattern chooses is left out, too
+  ASSERT_OK_AND_ASSIGN(keys, Converted(options));
+  EXPECT_THAT(keys, ElementsAre(Value("model/w")));
+}
+
 // Without its last variable the graph ends in an empty message, whose length is a NUL byte.
 TEST_F(Conversions, AChangedGraphThatTheTargetCannotHoldIsFoundByThePlan) {
   const std::string model = Model();
