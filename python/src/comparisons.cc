@@ -60,9 +60,9 @@ const char* KindName(TensorDifference::Kind kind) {
 }
 
 CompareReport Diff(nb::handle a, nb::handle b, double rtol, double atol, nb::handle names, nb::handle rename, bool cast,
-                   bool verify, nb::handle threads) {
-  const std::unique_ptr<ArchiveReader> first = Open(FromOpenArguments(a, nb::none(), nb::none(), false, verify));
-  const std::unique_ptr<ArchiveReader> second = Open(FromOpenArguments(b, nb::none(), nb::none(), false, verify));
+                   nb::handle threads, const nb::kwargs& reading) {
+  const std::unique_ptr<ArchiveReader> first = Open(FromOpenArguments(a, reading));
+  const std::unique_ptr<ArchiveReader> second = Open(FromOpenArguments(b, reading));
   CompareOptions options;
   options.include = FromNames(names, "a pattern of names").value_or(std::vector<std::string>());
   options.relative_tolerance = rtol;
@@ -143,18 +143,18 @@ void DefineDiff(nb::module_& m) {
   m.def(
       "diff", &Diff, nb::arg("a"), nb::arg("b"), nb::kw_only(), nb::arg("rtol") = 0.0, nb::arg("atol") = 0.0,
       nb::arg("names").none() = nb::none(), nb::arg("rename").none() = nb::none(), nb::arg("cast") = false,
-      nb::arg("verify") = true, nb::arg("threads").none() = nb::none(),
+      nb::arg("threads").none() = nb::none(), nb::arg("reading"),
       nb::sig("def diff(a: " TENSORCASK_READABLE ", b: " TENSORCASK_READABLE ", *, rtol: float = 0.0, "
               "atol: float = 0.0, names: str | collections.abc.Iterable[str] | None = None, "
               "rename: str | collections.abc.Sequence[str] | collections.abc.Callable[[str], str] | "
               "collections.abc.Mapping[str, str] | None = None, "
-              "cast: bool = False, verify: bool = True, threads: int | None = None) -> DiffReport"),
+              "cast: bool = False, threads: int | None = None, " TENSORCASK_READ_ARGUMENTS ") -> DiffReport"),
       "What differs between two files of any formats: names, dtypes, shapes and values.\n\n"
       "Elements count as equal if ``|a - b| <= atol + rtol * |b|``, if their bits are equal or if both are NaN. "
       "``rename`` gives the name in ``b`` of a tensor of ``a``, as in ``convert``. Tensors of different dtypes differ, "
       "unless ``cast`` or a tolerance is given: then their values are compared. Values are exact, also those of a "
       "64-bit integer beside a float: 2**53 + 1 is not 2**53. "
-      "``verify`` is that of ``open``.\n\n"
+      "The other arguments are those of ``open``, for both files.\n\n"
       "    >>> import numpy as np, tensorcask as tc\n"
       "    >>> _ = tc.save('a.npz', {'w': np.zeros(3)}, overwrite=True)\n"
       "    >>> _ = tc.save('b.safetensors', {'w': np.array([0, 0, 0.5])}, overwrite=True)\n"
@@ -162,8 +162,9 @@ void DefineDiff(nb::module_& m) {
       "    [Difference(\"w\", values, 1 different, at most 0.5)]\n");
 }
 
-std::vector<TensorStatistics> Summaries(nb::handle path, nb::handle names, bool verify, nb::handle threads) {
-  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, nb::none(), nb::none(), false, verify));
+std::vector<TensorStatistics> Summaries(nb::handle path, nb::handle names, nb::handle threads,
+                                        const nb::kwargs& reading) {
+  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, reading));
   SummarizeOptions options;
   options.include = FromNames(names, "a pattern of names").value_or(std::vector<std::string>());
   options.num_threads = FromThreads(threads);
@@ -224,17 +225,17 @@ void DefineStats(nb::module_& m) {
   DefinePickle(statistics);
   m.def(
       "stats",
-      [](nb::handle path, nb::handle names, bool verify, nb::handle threads) {
+      [](nb::handle path, nb::handle names, nb::handle threads, const nb::kwargs& reading) {
         nb::list list;
-        for (const TensorStatistics& one : Summaries(path, names, verify, threads)) list.append(nb::cast(one));
+        for (const TensorStatistics& one : Summaries(path, names, threads, reading)) list.append(nb::cast(one));
         return list;
       },
-      nb::arg("path"), nb::arg("names").none() = nb::none(), nb::kw_only(), nb::arg("verify") = true,
-      nb::arg("threads").none() = nb::none(),
+      nb::arg("path"), nb::arg("names").none() = nb::none(), nb::kw_only(), nb::arg("threads").none() = nb::none(),
+      nb::arg("reading"),
       nb::sig("def stats(path: " TENSORCASK_READABLE ", names: str | collections.abc.Iterable[str] | None = None, *, "
-              "verify: bool = True, threads: int | None = None) -> list[TensorStats]"),
+              "threads: int | None = None, " TENSORCASK_READ_ARGUMENTS ") -> list[TensorStats]"),
       "Range, mean, spread, zeros, NaNs and infinities of each tensor, by name. Reads each tensor once. "
-      "``verify`` is that of ``open``.\n\n"
+      "The other arguments are those of ``open``.\n\n"
       "    >>> import numpy as np, tensorcask as tc\n"
       "    >>> _ = tc.save('a.npz', {'w': np.array([1.0, 3.0, np.nan])}, overwrite=True)\n"
       "    >>> one, = tc.stats('a.npz')\n"

@@ -43,8 +43,8 @@ struct FieldsOf<VerifyReport> {
 
 namespace {
 
-VerifyReport Verify(nb::handle path, nb::handle format, nb::handle base) {
-  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, format, base, false));
+VerifyReport Verify(nb::handle path, const nb::kwargs& reading) {
+  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, reading));
   VerifyReport report;
   report.counts = Take(WithoutGil([&]() -> absl::StatusOr<TensorCounts> {
     return archive->VerifyAll([&](const ArchiveDamage& damage) { report.damage.push_back(damage); });
@@ -134,11 +134,11 @@ void DefineVerify(nb::module_& m) {
           },
           nb::sig("def __repr__(self) -> str"));
   DefinePickle(report);
-  m.def("verify", &Verify, nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(),
-        nb::arg("base").none() = nb::none(),
-        nb::sig("def verify(path: " TENSORCASK_READABLE ", *, format: str | None = None, "
-                "base: str | os.PathLike[str] | None = None) -> VerifyReport"),
-        "Reads all tensors and checks every checksum and every rule of structure.\n\n"
+  m.def("verify", &Verify, nb::arg("path"), nb::arg("reading"),
+        nb::sig("def verify(path: " TENSORCASK_READABLE
+                ", *, " TENSORCASK_READ_FORMAT TENSORCASK_READ_BASE TENSORCASK_READ_RULES ") -> VerifyReport"),
+        "Reads all tensors and checks every checksum and every rule of structure. The arguments are those of "
+        "``open``.\n\n"
         "Raises the errors of ``open`` if the file cannot be opened; all other damage is in the report.\n\n"
         "    >>> import numpy as np, tensorcask as tc\n"
         "    >>> _ = tc.save('model.safetensors', {'w': np.eye(2)}, overwrite=True)\n"
@@ -176,10 +176,13 @@ void SetMetadata(nb::handle metadata, ConvertOptions* options) {
 
 nb::object Convert(nb::handle source, nb::handle destination, nb::handle include, nb::handle exclude, nb::handle rename,
                    nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
-                   bool overwrite, uint64_t alignment, bool checksums, nb::handle max_shard_bytes, bool verify,
-                   nb::handle threads, bool dry_run, nb::handle progress, nb::handle metadata, nb::handle source_format,
-                   bool lenient, bool exclude_slots) {
-  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(source, source_format, base, lenient, verify));
+                   bool overwrite, uint64_t alignment, bool checksums, nb::handle max_shard_bytes, nb::handle threads,
+                   bool dry_run, nb::handle progress, nb::handle metadata, nb::handle source_format,
+                   bool exclude_slots, const nb::kwargs& reading) {
+  OpenArguments open = FromOpenArguments(source, reading);
+  open.base = FromPathOrNone(base);
+  if (!source_format.is_none()) open.options.format = FromText(source_format, "source_format");
+  const std::unique_ptr<ArchiveReader> archive = Open(open);
   const std::string path = FromPath(destination);
   const ArchiveFormat& target = TargetFormat(path, format);
   ConvertOptions options;
@@ -234,9 +237,9 @@ void DefineConvert(nb::module_& m) {
       nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
       nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
       nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
-      nb::arg("max_shard_bytes").none() = nb::none(), nb::arg("verify") = true, nb::arg("threads").none() = nb::none(),
+      nb::arg("max_shard_bytes").none() = nb::none(), nb::arg("threads").none() = nb::none(),
       nb::arg("dry_run") = false, nb::arg("progress").none() = nb::none(), nb::arg("metadata").none() = nb::none(),
-      nb::arg("source_format").none() = nb::none(), nb::arg("lenient") = false, nb::arg("exclude_slots") = false,
+      nb::arg("source_format").none() = nb::none(), nb::arg("exclude_slots") = false, nb::arg("reading"),
       nb::sig("def convert(source: " TENSORCASK_READABLE ", destination: str | os.PathLike[str], *, "
               "include: str | collections.abc.Iterable[str] | None = None, "
               "exclude: str | collections.abc.Iterable[str] | None = None, "
@@ -244,10 +247,10 @@ void DefineConvert(nb::module_& m) {
               "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
               "format: str | None = None, level: str = 'stored', "
               "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
-              "alignment: int = 64, checksums: bool = True, max_shard_bytes: int | None = None, verify: bool = True, "
+              "alignment: int = 64, checksums: bool = True, max_shard_bytes: int | None = None, "
               "threads: int | None = None, dry_run: bool = False, progress: object = None, "
               "metadata: collections.abc.Mapping[str, str | None] | None = None, source_format: str | None = None, "
-              "lenient: bool = False, exclude_slots: bool = False) "
+              "exclude_slots: bool = False, " TENSORCASK_READ_VERIFY TENSORCASK_READ_RULES ") "
               "-> dict[str, typing.Any]"),
       "Copies the tensors of a file into another file, of any format, in bounded memory. ``source`` may be bytes or a "
       "file object, as for ``open``.\n\n"
@@ -260,8 +263,8 @@ void DefineConvert(nb::module_& m) {
       "``complex:``, ``quantized:``, ``any:``. With ``allow_loss``, what the new file cannot hold, tensors that "
       "cannot be read, and imaginary parts are left out; otherwise they are a ValueError. ``metadata`` is "
       "text that the new file keeps beside that of the old one; a value of None leaves the old text of that key out. "
-      "``verify``, ``lenient`` and ``source_format`` (``format`` there) are those of ``open``, the other arguments are "
-      "those of ``save``. With ``dry_run`` all checks are made that need no "
+      "``verify``, ``lenient``, ``constants``, ``links``, ``stored`` and ``source_format`` (``format`` there) are those "
+      "of ``open``, the other arguments are those of ``save``. With ``dry_run`` all checks are made that need no "
       "elements, and nothing is written.\n\n"
       "Returns ``tensors``, ``bytes``, ``file_bytes``, ``losses`` (what is left out, tensors that became numbers "
       "of another kind, and tied tensors that became copies), ``removed`` (the files of the replaced model that were "
@@ -276,16 +279,18 @@ void DefineConvert(nb::module_& m) {
 
 // ---- salvage --------------------------------------------------------------------------------------------------------
 
-nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, bool overwrite, bool sync) {
+nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, bool overwrite, bool sync,
+                   nb::handle format, bool lenient) {
   const std::string from = FromPath(source);
   const std::string to = FromPath(destination);
   ArchiveReaderOptions read;
   read.read.file_system = InterruptibleFiles();
   read.base = OpenBase(FromPathOrNone(base));
+  read.lenient = lenient;
   ArchiveWriterOptions write;
   write.overwrite = overwrite;
   write.sync = sync;
-  const ArchiveFormat& target = *Take(FormatForName(to, Formats()));
+  const ArchiveFormat& target = TargetFormat(to, format);
   const ArchiveSalvage report = Take(
       WithoutGil([&] { return SalvageArchive(from, to, target, Formats(), read, write, [] { return KeepGoing(); }); }));
   nb::list lost;
@@ -306,11 +311,13 @@ void DefineSalvage(nb::module_& m) {
   m.def(
       "salvage", &Salvage, nb::arg("source"), nb::arg("destination"), nb::kw_only(),
       nb::arg("base").none() = nb::none(), nb::arg("overwrite") = false, nb::arg("sync") = true,
+      nb::arg("format").none() = nb::none(), nb::arg("lenient") = false,
       nb::sig("def salvage(source: str | os.PathLike[str], destination: str | os.PathLike[str], *, "
-              "base: str | os.PathLike[str] | None = None, overwrite: bool = False, sync: bool = True) "
-              "-> dict[str, typing.Any]"),
+              "base: str | os.PathLike[str] | None = None, overwrite: bool = False, sync: bool = True, "
+              "format: str | None = None, lenient: bool = False) -> dict[str, typing.Any]"),
       "Saves the intact tensors of a damaged file as a new one; writes nothing if all is lost.\n\n"
-      "Any format; the extension of ``destination`` names that of the new file. "
+      "Any format; the extension of ``destination`` names that of the new file, unless ``format`` does. ``base`` and "
+      "``lenient`` are those of ``open``. "
       "Returns ``saved`` (their number), ``unverified`` (names of saved tensors whose name and shape no checksum "
       "confirms), ``lost`` (a list of Damage) and ``removed`` (the files of the replaced model or checkpoint that were "
       "removed). Raises FileExistsError without ``overwrite``.\n\n"

@@ -273,7 +273,9 @@ void DefineManagerClass(nb::module_& m) {
       .def(
           "__init__",
           [](Manager* self, nb::handle folder, nb::handle name, int keep_last, int64_t keep_every, int full_every,
-             nb::handle level, nb::handle base, bool sync, int shards, nb::handle threads, bool reuse_memory) {
+             nb::handle level, nb::handle base, bool sync, int shards, nb::handle threads, bool reuse_memory,
+             const nb::kwargs& others) {
+            RefuseOthers<Manager>(others);
             new (self)
                 Manager(FromPath(folder),
                         FromArguments(name, keep_last, keep_every, full_every, level, base, sync, shards, threads),
@@ -283,6 +285,7 @@ void DefineManagerClass(nb::module_& m) {
           nb::arg("keep_every") = 0, nb::arg("full_every") = 1, nb::arg("level") = "stored",
           nb::arg("base").none() = nb::none(), nb::arg("sync") = true, nb::arg("shards") = 1,
           nb::arg("threads").none() = nb::none(), nb::arg("reuse_memory") = true,
+          nb::arg("others"),
           nb::sig("def __init__(self, folder: str | os.PathLike[str], *, name: str = 'ckpt', keep_last: int = 5, "
                   "keep_every: int = 0, full_every: int = 1, level: str = 'stored', "
                   "base: str | os.PathLike[str] | None = None, "

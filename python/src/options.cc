@@ -34,6 +34,13 @@ absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBaseCheckpoint(const std::
   return std::shared_ptr<const BaseLookup>(std::make_shared<CheckpointReader>(*std::move(reader)));
 }
 
+// As a parameter of type bool of the binder.
+bool FromBool(nb::handle value, const char* what) {
+  if (PyBool_Check(value.ptr())) return value.is(Py_True);
+  PyErr_Format(PyExc_TypeError, "%s must be a bool, not %R", what, value.type().ptr());
+  throw nb::python_error();
+}
+
 }  // namespace
 
 ArchiveFormats Formats() {
@@ -47,24 +54,36 @@ ArchiveFormats Formats() {
   return *all;
 }
 
-OpenArguments FromOpenArguments(nb::handle path, nb::handle format, nb::handle base, bool lenient, bool verify) {
+OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading) {
   OpenArguments arguments;
   arguments.source = FromBytesOrFile(path);
   if (arguments.source == nullptr) arguments.path = FromPath(path);
-  if (!format.is_none()) arguments.format = FromText(format, "format");
-  arguments.base = FromPathOrNone(base);
-  arguments.lenient = lenient;
-  arguments.verify = verify;
+  ArchiveReaderOptions& options = arguments.options;
+  const std::map<std::string, bool*> flags = {{"constants", &options.constants},
+                                              {"lenient", &options.lenient},
+                                              {"links", &options.follow_links},
+                                              {"stored", &options.blocks_as_bytes},
+                                              {"verify", &options.verify_checksums}};
+  for (const auto& [key, value] : reading) {
+    const std::string word = FromText(key, "a keyword");
+    if (const auto flag = flags.find(word); flag != flags.end()) {
+      *flag->second = FromBool(value, word.c_str());
+    } else if (word == "base") {
+      arguments.base = FromPathOrNone(value);
+    } else if (word == "format") {
+      if (!value.is_none()) options.format = FromText(value, "format");
+    } else {
+      PyErr_Format(PyExc_TypeError, "there is no argument '%s'", word.c_str());
+      throw nb::python_error();
+    }
+  }
+  options.read.file_system = InterruptibleFiles();
   return arguments;
 }
 
 std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments) {
   return Take(WithoutGil([&]() -> absl::StatusOr<std::unique_ptr<ArchiveReader>> {
-    ArchiveReaderOptions options;
-    options.format = arguments.format;
-    options.lenient = arguments.lenient;
-    options.verify_checksums = arguments.verify;
-    options.read.file_system = InterruptibleFiles();
+    ArchiveReaderOptions options = arguments.options;
     absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base);
     if (!base.ok()) return base.status();
     options.base = *std::move(base);

@@ -26,17 +26,24 @@ namespace tensorcask::python {
 // All formats of the library. Never destroyed.
 ArchiveFormats Formats();
 
+// The arguments that functions which read have in common, in signatures; FromOpenArguments takes them as `reading`.
+#define TENSORCASK_READ_BASE "base: str | os.PathLike[str] | None = None, "
+#define TENSORCASK_READ_FORMAT "format: str | None = None, "
+#define TENSORCASK_READ_VERIFY "verify: bool = True, "
+#define TENSORCASK_READ_RULES \
+  "lenient: bool = False, constants: bool = False, links: bool = True, stored: bool = False"
+#define TENSORCASK_READ_ARGUMENTS \
+  TENSORCASK_READ_FORMAT TENSORCASK_READ_BASE TENSORCASK_READ_VERIFY TENSORCASK_READ_RULES
+
 struct OpenArguments {
   std::string path;
   std::shared_ptr<const ByteSource> source;  // instead of the path; null: the path
-  std::string format;                        // "": recognize it
   std::string base;                          // the path of a checkpoint; "": none
-  bool lenient = false;
-  bool verify = true;  // ArchiveReaderOptions::verify_checksums
+  ArchiveReaderOptions options;              // all but the base
 };
-// `path` is a path, bytes or a file object (byte_sources.h).
-OpenArguments FromOpenArguments(nanobind::handle path, nanobind::handle format, nanobind::handle base, bool lenient,
-                                bool verify = true);
+// `path` is a path, bytes or a file object (byte_sources.h). Throws TypeError for an unknown keyword, and for a value of
+// another type.
+OpenArguments FromOpenArguments(nanobind::handle path, const nanobind::kwargs& reading);
 
 // Opens without the GIL. Throws the exceptions of the module.
 std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments);
@@ -58,6 +65,14 @@ nanobind::dict ToDict(const FileMetadata& metadata);
 // None. A function and a mapping are asked for all names now: an exception of the caller's function ends the call.
 std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const ArchiveReader& archive,
                                                                          nanobind::handle rename);
+
+// Throws TypeError, which names the wrong word and the near ones of the constructor of T, if there are other keywords
+// than those that it has.
+template <typename T>
+void RefuseOthers(const nanobind::kwargs& others) {
+  if (others.size() == 0) return;
+  nanobind::module_::import_("tensorcask._keywords").attr("refuse")(nanobind::type<T>(), others);
+}
 
 // (name, array) of each item of a mapping. Throws TypeError for another object, which `what` names.
 nanobind::iterator ItemsOf(nanobind::handle mapping, const char* what);

@@ -136,9 +136,9 @@ nb::list Reader::Select(nb::handle names) const {
   return chosen;
 }
 
-nb::dict Load(nb::handle path, nb::handle names, bool mmap, bool as_tensor, nb::handle format, nb::handle base,
-              bool lenient, bool verify, nb::handle threads) {
-  const Reader reader(FromOpenArguments(path, format, base, lenient, verify));
+nb::dict Load(nb::handle path, nb::handle names, bool mmap, bool as_tensor, nb::handle threads,
+              const nb::kwargs& reading) {
+  const Reader reader(FromOpenArguments(path, reading));
   const OpenFile& file = *reader.file();
   const std::vector<const ArchiveEntry*> chosen = Choose(file, names);
   LoadOptions options;
@@ -374,22 +374,19 @@ void DefineReader(nb::module_& m) {
   DefineReaderClass(m);
   m.def(
       "open",
-      [](nb::handle path, nb::handle format, nb::handle base, bool lenient, bool verify) {
-        return Reader(FromOpenArguments(path, format, base, lenient, verify));
-      },
-      nb::arg("path"), nb::kw_only(), nb::arg("format").none() = nb::none(), nb::arg("base").none() = nb::none(),
-      nb::arg("lenient") = false, nb::arg("verify") = true,
-      nb::sig("def open(path: " TENSORCASK_READABLE
-              ", *, format: str | None = None, base: str | os.PathLike[str] | None "
-              "= None, lenient: bool = False, verify: bool = True) -> Reader"),
+      [](nb::handle path, const nb::kwargs& reading) { return Reader(FromOpenArguments(path, reading)); },
+      nb::arg("path"), nb::arg("reading"),
+      nb::sig("def open(path: " TENSORCASK_READABLE ", *, " TENSORCASK_READ_ARGUMENTS ") -> Reader"),
       "Opens a file with tensors; reads its index alone.\n\n"
       "``path`` is a file or the prefix of a checkpoint, or a folder with one of them. Instead of a path it can be the "
       "bytes of one file (any object with the buffer protocol: they are not copied, and must not change meanwhile) or "
       "a file object with ``read`` and ``seek``, which is read from its first byte, whatever its position is, by one "
       "thread at a time. The content tells the format; "
       "``format`` names it where it cannot. ``base`` is the checkpoint that deltas were made against, if it is not in "
-      "their folder. ``lenient`` accepts known, harmless breaches of a format's rules. Without ``verify`` tensors are "
-      "read although their checksum does not match, as in a file that another program changed in place.\n\n"
+      "their folder. Without ``verify`` tensors are read although their checksum does not match, as in a file that "
+      "another program changed in place. ``lenient`` accepts known, harmless breaches of a format's rules. Of ONNX "
+      "models, ``constants`` lists the values of Constant nodes, too, and without ``links`` side files that are links "
+      "are refused. With ``stored``, tensors of GGUF in blocks are the bytes of their blocks, as uint8.\n\n"
       "Raises FileNotFoundError, and ValueError (DataLossError, InvalidArgumentError) for a file that is damaged or "
       "has no tensors, and for a file object that cannot seek. What a file object raises later is an OSError with its "
       "text (SystemCallError).\n\n"
@@ -399,11 +396,9 @@ void DefineReader(nb::module_& m) {
       "    ...     print(list(reader), reader.entry('w').shape, reader['w'][1])\n"
       "    ['w'] (2, 2) [0. 1.]\n");
   m.def("load_tensors", &Load, nb::arg("path"), nb::arg("names").none(), nb::arg("mmap"), nb::arg("as_tensor"),
-        nb::arg("format").none(), nb::arg("base").none(), nb::arg("lenient"), nb::arg("verify"),
-        nb::arg("threads").none(),
-        nb::sig(
-            "def load_tensors(path: object, names: object, mmap: bool, as_tensor: bool, format: object, base: object, "
-            "lenient: bool, verify: bool, threads: object) -> dict[str, typing.Any]"));
+        nb::arg("threads").none(), nb::arg("reading"),
+        nb::sig("def load_tensors(path: object, names: object, mmap: bool, as_tensor: bool, threads: object, "
+                "**reading: object) -> dict[str, typing.Any]"));
 }
 
 }  // namespace tensorcask::python

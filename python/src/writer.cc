@@ -248,11 +248,13 @@ void DefineWriterClass(nb::module_& m) {
           "__init__",
           [](Writer* self, nb::handle path, nb::handle format, nb::handle metadata, nb::handle level, nb::handle base,
              bool sync, bool overwrite, uint64_t alignment, bool checksums, int shards, nb::handle max_shard_bytes,
-             nb::handle threads) {
+             nb::handle threads, const nb::kwargs& others) {
+            RefuseOthers<Writer>(others);
             new (self) Writer(FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment,
                                                  checksums, shards, max_shard_bytes, threads));
           },
-          nb::arg("path"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS, nb::sig(init_signature.c_str()))
+          nb::arg("path"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS, nb::arg("others"),
+          nb::sig(init_signature.c_str()))
       .def("declare", &Writer::Declare, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"),
            nb::sig("def declare(self, name: str, dtype: object, shape: collections.abc.Sequence[int]) -> None"),
            "Announces a tensor by a dtype (a name, or what numpy.dtype takes) and a shape.")

@@ -33,6 +33,7 @@ from tensorcask._errors import (
     UnavailableError,
     UnimplementedError,
 )
+from tensorcask._keywords import name_methods as _name_methods
 from tensorcask._keywords import named as _named
 from tensorcask._load import load
 from tensorcask._native import (
@@ -57,6 +58,7 @@ from tensorcask._native import version as __version__
 from tensorcask._steps import open_latest
 
 _abc.Mapping.register(Reader)
+_name_methods(Channel, CheckpointManager, Listener, Reader, SharedMemory, Tensor, Writer)
 
 convert = _named(_native.convert)
 diff = _named(_native.diff)

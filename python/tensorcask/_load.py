@@ -19,8 +19,11 @@ def load(
     mmap: bool = False,
     format: "str | None" = None,
     base: "str | os.PathLike[str] | None" = None,
-    lenient: bool = False,
     verify: bool = True,
+    lenient: bool = False,
+    constants: bool = False,
+    links: bool = True,
+    stored: bool = False,
     threads: "int | None" = None,
 ) -> "dict[str, typing.Any]":
     """Loads tensors of a file into a dict, in the order of the file.
@@ -36,7 +39,8 @@ def load(
 
     With ``mmap`` arrays on the host are read-only memory of the file where the format allows that; the file must not
     change. ``threads`` read; None is as many as the machine has cores, at most 4, and to a GPU at most 16. ``path``
-    (which may be bytes or a file object), ``format``, ``base``, ``lenient`` and ``verify`` are those of ``open``.
+    (which may be bytes or a file object), ``format``, ``base``, ``verify``, ``lenient``, ``constants``, ``links`` and
+    ``stored`` are those of ``open``.
 
     bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
     integers of the same width; ``Reader.entry`` tells the name of the dtype. Strings come as arrays of bytes objects.
@@ -48,14 +52,16 @@ def load(
     """
     if framework in _FRAMEWORKS:
         import_framework(framework)
+    rules: dict[str, typing.Any] = {"lenient": lenient, "constants": constants, "links": links, "stored": stored}
+    reading = {"format": format, "base": base, "verify": verify, **rules}
     target = target_on_gpu(framework, device)
     if target is not None:
-        with _native.open(path, format=format, base=base, lenient=lenient, verify=verify) as reader:
+        with _native.open(path, **reading) as reader:
             outs = {name: target.make(reader.entry(name)) for name in reader.select(names)}
             reader.read_many_into(outs, threads=threads)
         return {name: target.finish(out) for name, out in outs.items()}
     convert = to_framework(framework, device)
-    tensors = _native.load_tensors(path, names, mmap, framework != "numpy", format, base, lenient, verify, threads)
+    tensors = _native.load_tensors(path, names, mmap, framework != "numpy", threads, **reading)
     return {name: convert(tensor) for name, tensor in tensors.items()}
 
 

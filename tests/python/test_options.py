@@ -1,5 +1,6 @@
 """Whatever the program can do, a function of the module can: their options, side by side."""
 
+import inspect
 import json
 import os
 import re
@@ -12,7 +13,9 @@ from tensorcask import _keywords
 
 COMPLETIONS = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "manual", "tensorcask.bash")
 
-READING = {"--format": "format", "--lenient": "lenient", "--base": "base", "--ignore-checksums": "verify"}
+CHECKING = {"--format": "format", "--lenient": "lenient", "--base": "base", "--constants": "constants",
+            "--no-links": "links", "--stored": "stored"}  # fmt: skip
+READING = {**CHECKING, "--ignore-checksums": "verify"}
 WRITING = {"--to": "format", "--level": "level", "--alignment": "alignment", "--no-checksums": "checksums",
            "--shard-size": "max_shard_bytes", "--overwrite": "overwrite"}  # fmt: skip
 SELECTING = {"--include": "include", "--exclude": "exclude"}
@@ -22,24 +25,15 @@ TABLE = {
                              "--exclude-slots": "exclude_slots", "--dtype": "dtypes", "--set": "metadata", "--unset": "metadata",
                              "--allow-loss": "allow_loss", "--dry-run": "dry_run"}),
     "save": (tc.save, WRITING),
-    "diff": (tc.diff, {"--rtol": "rtol", "--atol": "atol", "--cast": "cast", "--rename": "rename",
-                       "--ignore-checksums": "verify"}),
-    "verify": (tc.verify, {"--format": "format", "--base": "base"}),
-    "stats": (tc.stats, {"--ignore-checksums": "verify"}),
-    "salvage": (tc.salvage, {"--overwrite": "overwrite", "--base": "base"}),
+    "diff": (tc.diff, {**READING, "--rtol": "rtol", "--atol": "atol", "--cast": "cast", "--rename": "rename"}),
+    "verify": (tc.verify, CHECKING),
+    "stats": (tc.stats, READING),
+    "salvage": (tc.salvage, {"--overwrite": "overwrite", "--base": "base", "--to": "format", "--lenient": "lenient"}),
 }  # fmt: skip
 # What a program needs and a function does not: help, another form of the result, what the dtype of an array says, and
 # what is chosen in Python itself.
 OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--limit", "--names"}
-READING = {"--constants", "--no-links", "--stored"}  # of ONNX and GGUF
-MISSING = {
-    "save": {*SELECTING, "--allow-loss"},  # the caller chooses the arrays
-    "convert": READING,
-    "diff": {"--format", "--lenient", "--base", *READING},
-    "stats": {"--format", "--lenient", "--base", *READING},
-    "verify": {"--lenient", *READING},
-    "salvage": {"--to", "--lenient"},
-}
+MISSING = {"save": {*SELECTING, "--allow-loss"}}  # the caller chooses the arrays
 # What a program decides by itself.
 OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base"}
 
@@ -57,6 +51,44 @@ def test_each_option_is_an_argument(command):
     assert set(table.values()) <= set(arguments)
     positional = {"source", "destination", "path", "tensors", "a", "b"}
     assert set(arguments) - positional - OF_FUNCTIONS <= set(table.values())
+
+
+@pytest.mark.parametrize("function", [tc.open, tc.load])
+def test_what_opens_has_them_too(function):
+    arguments = _keywords.names(function.__doc__.partition("\n")[0]) if function is tc.open else (
+        list(inspect.signature(function).parameters))  # fmt: skip
+    assert set(READING.values()) <= set(arguments)
+
+
+@pytest.mark.parametrize("flag", ["lenient", "constants", "links", "stored", "verify"])
+def test_flags_are_bools(tmp_path, flag):
+    tc.save(tmp_path / "m.npz", {"w": np.ones(1)})
+    assert tc.load(tmp_path / "m.npz", **{flag: True})["w"] == 1
+    for value in (1, "yes", None):
+        with pytest.raises(TypeError, match=f"{flag} must be a bool, not <class"):
+            tc.open(tmp_path / "m.npz", **{flag: value})
+
+
+def test_constants_of_onnx(tmp_path):
+    def field(number, content):
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    tensor = field(4, np.float32(5).tobytes()) + b"\x10\x01"  # float_data; data_type: FLOAT
+    attribute = field(1, b"value") + field(5, tensor) + b"\xa0\x01\x04"  # type: TENSOR
+    node = field(2, b"five") + field(4, b"Constant") + field(5, attribute)
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x08" + field(7, field(1, node)))  # ir_version: 8; graph
+    assert list(tc.load(tmp_path / "m.onnx")) == []
+    assert tc.load(tmp_path / "m.onnx", constants=True) == {"five": 5}
+    assert [one.name for one in tc.stats(tmp_path / "m.onnx", constants=True)] == ["five"]
+    assert tc.verify(tmp_path / "m.onnx", constants=True).whole == 1
+    assert tc.convert(tmp_path / "m.onnx", tmp_path / "m.npz", constants=True)["tensors"] == 1
+    assert tc.diff(tmp_path / "m.onnx", tmp_path / "m.npz", constants=True).equal == 1
+
+
+def test_salvage_names_the_format(tmp_path):
+    tc.save(tmp_path / "m.npz", {"w": np.ones(1)})
+    assert tc.salvage(tmp_path / "m.npz", tmp_path / "rescued", format="npz", lenient=True)["saved"] == 1
+    assert tc.open(tmp_path / "rescued").format == "npz"
 
 
 def test_convert_makes_several_files(tmp_path):

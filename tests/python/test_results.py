@@ -3,7 +3,9 @@
 import concurrent.futures
 import copy
 import multiprocessing
+import os
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -126,6 +128,29 @@ def test_progress_must_be_callable(tmp_path, progress):
 def test_an_unknown_keyword_is_named(name):
     with pytest.raises(TypeError, match=rf"{name}\(\) has no argument 'nonsense'; it has "):
         getattr(tc, name)("a", nonsense=1)
+
+
+@pytest.mark.parametrize("call, says", [
+    (lambda reader: reader.read("w", nmap=True), r"read() has no argument 'nmap'; did you mean mmap?"),
+    (lambda reader: reader.slice(nam="w"), r"slice() has no argument 'nam'; did you mean name?"),
+    (lambda reader: reader.select(pattern="w"), r"select() has no argument 'pattern'; it has names"),
+    (lambda _: tc.Writer("m", levl="high"), r"Writer() has no argument 'levl'; did you mean level?"),
+    (lambda _: tc.CheckpointManager("m", keep_lst=3), r"CheckpointManager() has no argument 'keep_lst'; did you mean"),
+    (lambda _: tc.Tensor(np.ones(1)).reshape(shap=1), r"reshape() has no argument"),
+    (lambda _: tc.SharedMemory().zeros(3, dtyp="int8"), r"zeros() has no argument 'dtyp'; did you mean dtype?"),
+    (lambda _: tc.Channel.connect("m", timeot=1), r"connect() has no argument 'timeot'; did you mean timeout?"),
+])  # fmt: skip
+def test_an_unknown_keyword_of_a_method_is_named(tmp_path, monkeypatch, call, says):
+    monkeypatch.chdir(tmp_path)
+    tc.save("a.npz", {"w": np.ones(1)})
+    with tc.open("a.npz") as reader, pytest.raises(TypeError, match=re.escape(says)):
+        call(reader)
+    assert os.listdir() == ["a.npz"]
+
+
+def test_methods_are_still_those_of_the_class():
+    assert tc.Reader.read.__doc__.startswith("read(self, name: str") and tc.Writer.add.__name__ == "add"
+    assert tc.Channel.connect.__name__ == "connect"
 
 
 def test_an_unknown_keyword_has_near_ones():
