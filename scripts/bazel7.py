@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Builds the doors, the program and tests with the Bazel 7 of Debian's unstable suite. As root.
+
+    scripts/bazel7.py [--registry FOLDER] [--jobs N] [TEST...]     TEST: targets; default: //tests/tensor/base/...
+
+First with WORKSPACE, over Debian's packages; then, with --registry, with modules, and a project that has the module.
+The registry is one that scripts/module_registry.py made, since the suite need not reach the central one. Prints a line
+for each step, and last how many passed.
+"""
+
+import argparse
+import os
+import sys
+
+import suite
+
+PACKAGES = ('bazel-bootstrap g++ libabsl-dev libcli11-dev libeigen3-dev libgmock-dev libgtest-dev libleveldb-dev '
+            'libprotobuf-dev libre2-dev libsnappy-dev libxxhash-dev libzstd-dev nlohmann-json3-dev pkg-config '
+            'protobuf-compiler python3 python3-numpy strace zlib1g-dev')
+# What Debian's rc file overrides is older than what MODULE.bazel wants. Its other lines are these two.
+STARTUP = 'bazel --install_base=/usr/share/bazel --trust_install_base --nosystem_rc --output_user_root=/root/.cache/{}'
+MODES = {
+    'WORKSPACE': '--noenable_bzlmod --enable_workspace',
+    # Bazel's own suffix of a WORKSPACE would bring its rules beside those of the modules.
+    'modules': '--noenable_workspace --lockfile_mode=off --registry=file:///registry',
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--registry', help='a folder that scripts/module_registry.py made; default: no modules')
+    parser.add_argument('--jobs', default=str(len(os.sched_getaffinity(0))), help='how many actions run at once')
+    parser.add_argument('test', nargs='*', default=['//tests/tensor/base/...'], help='targets of Bazel')
+    args = parser.parse_args()
+
+    unstable = suite.Suite('unstable')
+    unstable.make()
+    unstable.install(PACKAGES)
+    mounts = [(args.registry, '/registry')] if args.registry else []
+    results = []
+
+    def step(name, command):
+        passed = unstable.run(command, mounts, stdout=sys.stderr).returncode == 0
+        print(f'{"PASSED" if passed else "FAILED"} {name}', flush=True)
+        results.append(passed)
+        return passed
+
+    for mode in MODES if args.registry else ['WORKSPACE']:
+        def bazel(command, targets):
+            return (f'{STARTUP.format(mode)} {command} --jobs={args.jobs} --noshow_progress --color=no {MODES[mode]} '
+                    f'{targets}')
+
+        if step(f'{mode}: the doors', bazel('build', '//:all')) and \
+                step(f'{mode}: the program', bazel('build', '//tools:tensorcask')):
+            step(f'{mode}: demo', 'bazel-bin/tools/tensorcask demo')
+            if mode == 'modules':
+                step(f'{mode}: tests/consumer_bzlmod', 'mkdir -p /tmp/saved && cd tests/consumer_bzlmod && ' +
+                     bazel('run', '//:main -- /tmp/saved'))
+            step(f'{mode}: {" ".join(args.test)}', bazel('test', '--keep_going ' + ' '.join(args.test)))
+    print(f'{sum(results)} passed, {len(results) - sum(results)} failed')
+    return 0 if all(results) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
