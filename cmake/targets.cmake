@@ -647,7 +647,9 @@ tensorcask_room(values
 tensorcask_room(gguf
   SOURCES
     serialize/gguf/block_types.cc
+    serialize/gguf/edit_file.cc
     serialize/gguf/gguf_reader.cc
+    serialize/gguf/gguf_writer.cc
     serialize/gguf/internal/block_elements.cc
     serialize/gguf/internal/decode_grid_blocks.cc
     serialize/gguf/internal/decode_k_blocks.cc
@@ -655,17 +657,22 @@ tensorcask_room(gguf
     serialize/gguf/internal/grid_rows.cc
     serialize/gguf/internal/header.cc
     serialize/gguf/internal/header_cursor.cc
+    serialize/gguf/internal/header_text.cc
     serialize/gguf/internal/open_parts.cc
   HEADERS
     serialize/gguf/block_types.h
+    serialize/gguf/edit_file.h
     serialize/gguf/gguf_reader.h
+    serialize/gguf/gguf_writer.h
     serialize/gguf/internal/block_elements.h
     serialize/gguf/internal/block_numbers.h
     serialize/gguf/internal/decoders.h
     serialize/gguf/internal/grid_rows.h
     serialize/gguf/internal/header.h
     serialize/gguf/internal/header_cursor.h
+    serialize/gguf/internal/header_text.h
     serialize/gguf/internal/open_parts.h
+    serialize/gguf/internal/value_types.h
   LINK
     Tensorcask::io
     Tensorcask::stored
@@ -920,6 +927,7 @@ tensorcask_room(archive
     serialize/archive/internal/file_hints.cc
     serialize/archive/internal/graph_items.cc
     serialize/archive/internal/metadata_keys.cc
+    serialize/archive/internal/planned_values.cc
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/sliced_blocks.cc
     serialize/archive/read_index.cc
@@ -960,6 +968,7 @@ tensorcask_room(archive
     serialize/archive/internal/file_hints.h
     serialize/archive/internal/graph_items.h
     serialize/archive/internal/metadata_keys.h
+    serialize/archive/internal/planned_values.h
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/sliced_blocks.h
     serialize/archive/read_index.h

@@ -304,6 +304,8 @@ Action DeclareConvert(CLI::App& app) {
       "tensor counts. Tensors that become numbers of another kind, or integers of a smaller range, are listed.\n\n"
       "Tied tensors (several names for the same elements) stay tied in safetensors if they have one dtype. Those "
       "that become copies are listed.\n\n"
+      "GGUF to GGUF: blocks and metadata stay as they are; --dtype decodes the tensors that it takes, and "
+      "--set KEY=uint32:7 sets a number of that type. Blocks become float32 in other formats.\n\n"
       "If two SRC have different values of one key of their metadata, --set or --unset decides. --unset KEY is an "
       "error if no SRC has the KEY.\n\n"
       "Examples:\n"
@@ -313,6 +315,7 @@ Action DeclareConvert(CLI::App& app) {
       "  tensorcask convert --level high --base step-100 step-200 step-200-small\n"
       "  tensorcask convert --rename bias=dense/bias bias.pb one.ckpt\n"
       "  tensorcask convert --shard-size 2GB model.safetensors shards/model.safetensors.index.json\n"
+      "  tensorcask convert --dtype '*=bfloat16' model.gguf model.safetensors\n"
       "  tensorcask convert dense/weight=a/x.npy dense/bias=b/x.npy both.npz\n"
       "  tensorcask convert base/=a.safetensors tuned/=b.safetensors all.safetensors\n"
       "  tensorcask convert --opaque-dtype float8_e4m3fn scales.npz scales.safetensors");

@@ -179,7 +179,8 @@ absl::StatusOr<ExitCode> Edit(const EditFlags& flags, Console& console) {
 
 Action DeclareEdit(CLI::App& app) {
   auto flags = std::make_shared<EditFlags>();
-  app.add_option("PATH", flags->path, "A safetensors file or the index of a model, an npz file, or a checkpoint")
+  app.add_option("PATH", flags->path,
+                 "A safetensors file or the index of a model, a GGUF file, an npz file, or a checkpoint")
       ->required();
   AddRenameOption(app, "", &flags->renames);
   AddMetadataOptions(app, &flags->set, &flags->unset);
@@ -205,12 +206,17 @@ Action DeclareEdit(CLI::App& app) {
       "each old file that is removed, and each missing or damaged file, which stays listed. Refused: renaming or "
       "removing a tensor of such a file; "
       "removing a tensor that has other names, unless these are removed, too.\n\n"
+      "GGUF: likewise, blocks stay blocks. A value that --set replaces keeps its type, a new one is text or has the "
+      "type that it names (uint32:7); an array is replaced by nothing, but --unset removes it. A key "
+      "tensorcask.padding may be added, so that the file system can share the data. Refused: models in several "
+      "files.\n\n"
       "npz: likewise; nothing is decompressed. Refused: removing all arrays, or some fields of one.\n\n"
       "Other formats: `tensorcask convert --rename`.\n\n"
       "Examples:\n"
       "  tensorcask edit --dry-run --rename 's/^model\\.//' model.safetensors\n"
       "  tensorcask edit --set license=MIT --unset author model.safetensors\n"
       "  tensorcask edit --rename dense/kernel=encoder/kernel --remove '*/Adam*' model.ckpt\n"
+      "  tensorcask edit --set general.name=tiny --unset tokenizer.chat_template model.gguf\n"
       "  tensorcask edit --rename arr_0=images -o images.npz data.npz\n"
       "  tensorcask edit --remove 'optimizer.*' -o weights.safetensors model.safetensors");
   return [flags](Console& console) { return Edit(*flags, console); };

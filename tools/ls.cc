@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -241,8 +242,12 @@ std::string Titles() {
 // What is printed below the list.
 class Totals {
  public:
+  // `by_type`: also those of each type, as GGUF has types of blocks.
+  explicit Totals(bool by_type) : by_type_(by_type) {}
+
   void Add(const ArchiveEntry& info) {
     ++tensors_;
+    if (by_type_) AddToType(info);
     bytes_ = CheckedAdd(bytes_, ListedBytes(info)).value_or(UINT64_MAX);
     has_encoded_ = has_encoded_ || info.decoded_bytes.has_value();
     // Deflated tensors have no offset, and share no bytes.
@@ -250,7 +255,14 @@ class Totals {
       stored_bytes_ = CheckedAdd(stored_bytes_, info.stored_bytes).value_or(UINT64_MAX);
     }
   }
-  Json ToJson() const { return {{"tensors", tensors_}, {"bytes", bytes_}, {"stored_bytes", stored_bytes_}}; }
+  Json ToJson() const {
+    Json totals = {{"tensors", tensors_}, {"bytes", bytes_}, {"stored_bytes", stored_bytes_}};
+    for (const auto& [name, type] : types_) {
+      totals["types"][name] = {
+          {"tensors", type.tensors}, {"numbers", type.numbers}, {"stored_bytes", type.stored_bytes}};
+    }
+    return totals;
+  }
   void Print(std::ostream& out) const {
     out << "total: " << tensors_ << (tensors_ == 1 ? " tensor, " : " tensors, ") << bytes_
         << (bytes_ == 1 ? " byte (" : " bytes (") << HumanBytes(bytes_) << ")";
@@ -258,9 +270,34 @@ class Totals {
       out << ", stored in " << stored_bytes_ << " (" << Ratio(stored_bytes_, bytes_) << ")";
     }
     out << '\n';
+    for (const auto& [name, type] : types_) {
+      out << "  " << name << ": " << type.tensors << (type.tensors == 1 ? " tensor, " : " tensors, ") << type.numbers
+          << " numbers in " << HumanBytes(type.stored_bytes);
+      if (type.numbers > 0) out << absl::StrFormat(", %.4g bits each", type.bits());
+      out << '\n';
+    }
   }
 
  private:
+  struct OfType {
+    size_t tensors = 0;
+    uint64_t numbers = 0;
+    uint64_t stored_bytes = 0;
+
+    double bits() const { return 8.0 * static_cast<double>(stored_bytes) / static_cast<double>(numbers); }
+  };
+
+  void AddToType(const ArchiveEntry& info) {
+    const bool is_plain = info.encoding == "plain";
+    if (!is_plain && !info.decoded_bytes) return;  // the bytes of blocks, of which the numbers are not known
+    OfType& type = types_[is_plain ? std::string(DTypeName(info.dtype)) : info.encoding];
+    ++type.tensors;
+    type.numbers += static_cast<uint64_t>(info.shape.num_elements());
+    type.stored_bytes += info.stored_bytes;
+  }
+
+  const bool by_type_;
+  std::map<std::string, OfType> types_;
   size_t tensors_ = 0;
   uint64_t bytes_ = 0;
   uint64_t stored_bytes_ = 0;
@@ -364,7 +401,7 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const LsFlags&
   if (flags.json) document.emplace(flags, input, console.out);
   ExitCode code = kDone;
   DamageNote note;
-  Totals totals;
+  Totals totals(/*by_type=*/input.format() == "gguf");
   const absl::Status listed = listing.ForEach([&](const ArchiveEntry& info) {
     if (Interrupted()) return absl::CancelledError("interrupted");
     const Details details = ReadDetails(input, info, flags);

@@ -16,6 +16,10 @@ bool ArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
   return traits().metadata || metadata.IsDefault();
 }
 
+bool ArchiveFormat::HoldsValue(absl::string_view /*name*/, Value /*value*/) const { return false; }
+
+bool ArchiveFormat::HoldsEncoding(absl::string_view /*encoding*/) const { return false; }
+
 absl::Status ArchiveFormat::CheckEntry(const ArchiveEntry& /*entry*/) const { return absl::OkStatus(); }
 
 absl::Status ArchiveFormat::CheckStrings(const TensorView& /*strings*/) const { return absl::OkStatus(); }

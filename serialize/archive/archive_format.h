@@ -31,6 +31,7 @@
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -86,6 +87,9 @@ struct ArchiveWriterOptions {
   // are an error.
   bool store_opaquely = false;
   FileMetadata file_metadata;
+  // What the format keeps of ArchiveReader::Values() (ArchiveFormat::HoldsValue), in this order. An entry of
+  // file_metadata with the name of a value replaces it, and gets its type where the format has types.
+  std::vector<FileValue> values;
 };
 
 // What a format can hold.
@@ -97,6 +101,7 @@ struct ArchiveTraits {
   bool metadata = false;              // TensorMetadata of each tensor
   bool one_name = false;              // ... except a name that differs from that of the tensor
   bool file_metadata = false;         // FileMetadata
+  bool values = false;                // values of other kinds than text: HoldsValue
   bool levels = false;                // compresses
   bool deltas = false;
   bool strings = false;
@@ -146,6 +151,12 @@ class ArchiveFormat {
   // True if the format can store all of this metadata of a tensor. The default: true if traits().metadata is true or
   // the metadata is empty.
   virtual bool HoldsMetadata(const TensorMetadata& metadata) const;
+  // True if the format keeps this value of a file, or this array that is still in a file, with its type. The default:
+  // false; values that are text are then FileMetadata.
+  virtual bool HoldsValue(absl::string_view name, Value value) const;
+  // True if the format can store elements that are encoded so (ArchiveEntry::encoding) as their bytes
+  // (ArchiveReader::AsStored). The default: false.
+  virtual bool HoldsEncoding(absl::string_view encoding) const;
   // The other rules of the format, for a tensor of a dtype that it holds: its name and shape. Reads no file. Errors:
   // InvalidArgument, which does not name the tensor. The default: OK.
   virtual absl::Status CheckEntry(const ArchiveEntry& entry) const;

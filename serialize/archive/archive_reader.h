@@ -117,6 +117,11 @@ class ArchiveReader {
   // Errors: only what prevents it from checking.
   virtual absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const;
 
+  // The same archive, whose encoded tensors are the bytes of their encoding, with a shape of bytes: what a target that
+  // has this encoding copies (ArchiveFormat::HoldsEncoding). Null, the default: there is no such form. Valid as long as
+  // this.
+  virtual const ArchiveReader* AsStored() const { return nullptr; }
+
   // The paths of the files that it reads, first the one that lists the others. By default {path()}.
   virtual std::vector<std::string> files() const { return {path()}; }
   virtual int num_shards() const { return 1; }  // of files with elements

@@ -19,6 +19,7 @@
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/replaced_files.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -39,6 +41,15 @@
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
+
+// A value beside the tensors, which a target keeps as it is (ArchiveFormat::HoldsValue).
+struct FileValue {
+  std::string name;
+  std::shared_ptr<const ValueTree> tree;
+  ValueTree::Id id = 0;
+
+  Value value() const { return tree->value(id); }
+};
 
 class ArchiveWriter {
  public:

@@ -18,12 +18,12 @@
 #include "tensorcask/serialize/archive/internal/dry_file_system.h"
 #include "tensorcask/serialize/archive/internal/graph_items.h"
 #include "tensorcask/serialize/archive/internal/metadata_keys.h"
+#include "tensorcask/serialize/archive/internal/planned_values.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
-#include "tensorcask/serialize/values/value.h"
-#include "tensorcask/serialize/values/value_path.h"
+#include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -37,37 +37,6 @@
 
 namespace tensorcask {
 namespace {
-
-// The names of the values beside the tensors that file_metadata() lacks, such as lists; of very many values not all.
-absl::StatusOr<std::vector<std::string>> ValuesNotInMetadata(const ArchiveReader& source) {
-  constexpr size_t kMaxWalked = 100'000;
-  constexpr size_t kMaxDepth = 32;
-  CASK_ASSIGN_OR_RETURN(const ValueTree tree, source.Values());
-  std::vector<std::string> names;
-  std::vector<std::pair<Value, std::vector<PathStep>>> open = {{tree.root(), {}}};
-  for (size_t walked = 0; !open.empty() && walked < kMaxWalked; ++walked) {
-    auto [value, path] = std::move(open.back());
-    open.pop_back();
-    if (value.kind() != ValueKind::kMap || path.size() >= kMaxDepth) {
-      const std::string name = JoinedName(path);
-      if (value.kind() != ValueKind::kTensor && source.file_metadata().count(name) == 0) names.push_back(name);
-      continue;
-    }
-    for (size_t i = value.size(); i-- > 0 && open.size() < kMaxWalked;) {
-      open.emplace_back(value.entry(i), path).second.push_back(StepTo(value.key(i)));
-    }
-  }
-  return names;
-}
-
-std::string NotCopied(const ArchiveReader& source, const std::vector<std::string>& names) {
-  constexpr size_t kMaxNamed = 4;
-  std::vector<std::string> quoted;
-  for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) quoted.push_back(Quoted(names[i]));
-  return absl::StrCat(source.path(), ": ", names.size(),
-                      names.size() == 1 ? " value beside the tensors is" : " values beside the tensors are",
-                      " not copied: ", absl::StrJoin(quoted, ", "), names.size() > kMaxNamed ? ", ..." : "");
-}
 
 constexpr char kAllowLossHint[] = "; ConvertOptions::allow_loss ";
 
@@ -88,16 +57,20 @@ class Planner {
                           SelectEntries(source, include, options_.exclude, options_.exclude_slots));
     plan_.items.reserve(plan_.items.size() + entries.size());
     for (const ArchiveEntry* const entry : entries) CASK_RETURN_IF_ERROR(AddEntry(source, *entry, keep_shards));
-    return AddFileMetadata(source);
+    CASK_RETURN_IF_ERROR(AddFileMetadata(source));
+    return AddValues(source);
   }
 
   absl::StatusOr<ConversionPlan> Finish() {
+    CASK_RETURN_IF_ERROR(CheckAllHeld());
     CASK_RETURN_IF_ERROR(CheckNamesDiffer());
     CASK_RETURN_IF_ERROR(CheckUnset());
     ResolveAliases();
     CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
     CASK_RETURN_IF_ERROR(CheckNewContents());
+    for (const FileValue& value : plan_.values) plan_.file_metadata.erase(value.name);
     for (const auto& [key, value] : options_.set_metadata) plan_.file_metadata[key] = value;
+    plan_.target = &target_;
     return std::move(plan_);
   }
 
@@ -113,8 +86,14 @@ class Planner {
     item.keep_strides = !source.strides_only_permute() || traits_.strides_only_permute;
     CASK_RETURN_IF_ERROR(SetName(&item));
     CASK_RETURN_IF_ERROR(ApplyDTypeRule(&item));
+    KeepEncoding(&item);
     std::vector<ConvertLoss> losses = Losses(&item);
-    if (!losses.empty() && !options_.allow_loss) return MarkDamageOf(source.CheckReadable(entry), Refuse(losses));
+    if (!losses.empty() && !options_.allow_loss) {
+      const absl::Status readable = source.CheckReadable(entry);
+      if (!readable.ok()) return MarkDamageOf(readable, Refuse(losses));
+      not_held_.push_back(std::move(losses));
+      return absl::OkStatus();
+    }
     plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
     if (IsWholeTensor(losses)) return absl::OkStatus();
     NoteAcrossKinds(item);
@@ -123,7 +102,7 @@ class Planner {
                                                      ": its name is empty, which ", target_.name_with_article(),
                                                      " file cannot hold; rename it"));
     }
-    plan_.store_opaquely = plan_.store_opaquely || !Holds(target_, item.dtype);
+    plan_.store_opaquely = plan_.store_opaquely || !IsHeld(item);
     plan_.bytes = CheckedAdd(plan_.bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
     plan_.items.push_back(std::move(item));
     return absl::OkStatus();
@@ -142,15 +121,51 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // A tensor that the target can store as it is encoded is not decoded for it, unless a rule gives it another dtype.
+  void KeepEncoding(ConversionItem* item) {
+    if (item->dtype != item->from->dtype || !target_.HoldsEncoding(item->from->encoding)) return;
+    const ArchiveReader* const stored = item->source->AsStored();
+    if (stored == nullptr) {
+      plan_.losses.push_back(
+          {ConvertLoss::Kind::kAcrossKinds, item->from->name,
+           absl::StrCat(item->source->path(), ": tensor ", Quoted(item->from->name), " is ", item->from->encoding,
+                        " and becomes ", DTypeName(item->dtype), ": its bytes are not those of the new file")});
+      return;
+    }
+    const absl::StatusOr<const ArchiveEntry*> entry = stored->Find(item->from->name);
+    if (!entry.ok()) return;
+    item->source = stored;
+    item->from = *entry;
+    item->dtype = (*entry)->dtype;
+    item->keep_encoding = true;
+  }
+
+  // Errors: InvalidArgument, naming all tensors of which the target cannot hold something.
+  absl::Status CheckAllHeld() const {
+    constexpr size_t kMaxListed = 32;
+    if (not_held_.empty()) return absl::OkStatus();
+    std::vector<ConvertLoss> listed;
+    for (size_t i = 0; i < std::min(not_held_.size(), kMaxListed); ++i) {
+      listed.insert(listed.end(), not_held_[i].begin(), not_held_[i].end());
+    }
+    const bool is_whole = std::all_of(not_held_.begin(), not_held_.end(), IsWholeTensor);
+    absl::string_view hint = not_held_.size() == 1 ? "leaves the tensor out" : "leaves these tensors out";
+    if (!is_whole) hint = "converts without that";
+    const absl::Status refused = Refuse(listed, hint);
+    if (not_held_.size() <= kMaxListed) return refused;
+    return AppendToMessage(refused, absl::StrCat("; and ", not_held_.size() - kMaxListed, " more tensors"));
+  }
+
   // Errors: NotFound for a key of unset_metadata that no source has; InvalidArgument for one that is set, too.
   absl::Status CheckUnset() const {
     for (const std::string& key : options_.unset_metadata) {
       if (options_.set_metadata.count(key) != 0) return archive::SetAndUnset(key);
       std::vector<std::string> paths;
-      std::set<absl::string_view> keys;
+      std::set<std::string> keys;
       for (const ArchiveReader* const source : sources_) {
         paths.push_back(source->path());
-        for (const auto& [known, value] : source->file_metadata()) keys.insert(known);
+        CASK_ASSIGN_OR_RETURN(std::set<std::string> names, archive::ValueNames(*source));
+        keys.merge(names);
       }
       if (keys.count(key) == 0)
         return archive::NoSuchMetadata(absl::StrJoin(paths, ", "), key, {keys.begin(), keys.end()});
@@ -189,6 +204,8 @@ class Planner {
     return absl::OkStatus();
   }
 
+  bool IsHeld(const ConversionItem& item) const { return item.keep_encoding || Holds(target_, item.dtype); }
+
   // What the target cannot hold of one tensor. A tensor that is lost as a whole has one loss (IsWholeTensor).
   std::vector<ConvertLoss> Losses(ConversionItem* item) const {
     using Kind = ConvertLoss::Kind;
@@ -198,7 +215,7 @@ class Planner {
       losses.push_back({Kind::kNotReadable, item->from->name, std::string(status.message())});
       return losses;
     }
-    if (!Holds(target_, item->dtype) && !target_.StoresAsRawBytes(item->dtype)) {
+    if (!IsHeld(*item) && !target_.StoresAsRawBytes(item->dtype)) {
       losses.push_back({Kind::kDType, item->from->name,
                         absl::StrCat(tensor, " is ", DTypeName(item->dtype), ", which ", target_.name_with_article(),
                                      " file cannot hold")});
@@ -213,7 +230,7 @@ class Planner {
                         absl::StrCat(tensor, " is ", DTypeName(item->from->dtype), "; as ", DTypeName(item->dtype),
                                      " it has no imaginary parts")});
     }
-    if (!Holds(target_, item->dtype)) {
+    if (!IsHeld(*item)) {
       losses.push_back({Kind::kDTypeName, item->from->name,
                         absl::StrCat(tensor, " is ", DTypeName(item->dtype), "; ", target_.name_with_article(),
                                      " file can hold its elements, but not the name of this dtype")});
@@ -340,6 +357,29 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Errors: as MergeFileMetadata, of values that are no metadata.
+  absl::Status AddValues(const ArchiveReader& source) {
+    if (!traits_.values) return absl::OkStatus();
+    CASK_ASSIGN_OR_RETURN(std::vector<FileValue> values, archive::HeldValues(source, target_, options_.unset_metadata));
+    for (FileValue& value : values) {
+      const auto [first, is_new] = value_numbers_.emplace(value.name, plan_.values.size());
+      if (is_new) {
+        plan_.values.push_back(std::move(value));
+        continue;
+      }
+      if (source.file_metadata().count(value.name) != 0) continue;  // compared as text
+      CASK_ASSIGN_OR_RETURN(const std::string json, ValueToJson(value.value()));
+      CASK_ASSIGN_OR_RETURN(const std::string first_json, ValueToJson(plan_.values[first->second].value()));
+      if (json == first_json) continue;
+      const std::vector<ConvertLoss> losses = {
+          {ConvertLoss::Kind::kFileMetadata, "",
+           absl::StrCat(source.path(), ": the value ", Quoted(value.name), " differs from that of an earlier file")}};
+      if (!options_.allow_loss) return Refuse(losses, "keeps the first");
+      plan_.losses.push_back(losses[0]);
+    }
+    return absl::OkStatus();
+  }
+
   // Errors: InvalidArgument for a key that another source has with another value, unless the options decide.
   absl::Status MergeFileMetadata(const ArchiveReader& source) {
     for (const auto& [key, value] : source.file_metadata()) {
@@ -383,6 +423,8 @@ class Planner {
   const ConvertOptions& options_;
   ConversionPlan plan_;
   std::vector<const ArchiveReader*> sources_;
+  std::vector<std::vector<ConvertLoss>> not_held_;          // of each tensor of which the target lacks something
+  absl::flat_hash_map<std::string, size_t> value_numbers_;  // of plan_.values
 };
 
 absl::Status MetadataLost(const absl::Status& status) {
@@ -413,8 +455,8 @@ class Runner {
     report_.losses = plan_.losses;
     report_.notes = replaced.notes;
     for (const ArchiveReader* const source : plan_.sources) {
-      CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ValuesNotInMetadata(*source));
-      if (!names.empty()) report_.notes.push_back(NotCopied(*source, names));
+      CASK_ASSIGN_OR_RETURN(std::string note, archive::NoteNotCopied(*source, *plan_.target));
+      if (!note.empty()) report_.notes.push_back(std::move(note));
     }
     if (options_.dry_run) {
       report_.removed = replaced.removed;
@@ -536,6 +578,7 @@ ArchiveEntry ConversionItem::to() const {
   entry.alias_of = alias_of;
   entry.dtype = dtype;
   entry.has_metadata = keep_metadata;
+  if (!keep_encoding) entry.encoding = "plain";
   if (!keep_strides) entry.strides.clear();
   if (!keep_shard) entry.shard.reset();
   return entry;
@@ -575,6 +618,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
   }
   ArchiveWriterOptions planned = write;
   planned.file_metadata = std::move(plan.file_metadata);
+  planned.values = std::move(plan.values);
   planned.store_opaquely = plan.store_opaquely;
   planned.num_shards = write.overwrite ? NumUsedShards(plan) : plan.num_shards;
   if (planned.num_shards > 1 || write.level > PayloadLevel::kStored) {
@@ -584,6 +628,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
   if (options.dry_run) planned.file_system = &dry;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, target.Create(path, planned));
   planned.file_metadata.clear();
+  planned.values.clear();
   return RunConversion(plan, options, writer.get());
 }
 

@@ -85,7 +85,7 @@ struct ConvertOptions {
   std::function<bool(int64_t tensors, uint64_t bytes)> progress;
   // Called once, when all checks are made that need no elements, before the first element is read. ConvertArchives also
   // calls it, without files to replace, if the target can hold none of the tensors. Its plan has no file_metadata,
-  // which the writer has by then.
+  // which the writer has by then, and no values.
   std::function<void(const ConversionPlan& plan, const ReplacedFiles& replaced)> planned;
   bool dry_run = false;  // ConvertArchives makes all checks that need no elements and writes nothing
 };
@@ -117,6 +117,7 @@ struct ConversionItem {
   std::string alias_of;                 // as ArchiveEntry::alias_of, of the target
   DType dtype = DType::kInvalid;        // of the target
   bool keep_strides = false;            // the target stores them
+  bool keep_encoding = false;           // the target stores the bytes of the encoding, which `from` has
   bool keep_shard = false;              // likewise the number of the data file
   bool keep_metadata = false;           // the target holds it
   bool drop_name = false;               // ... except the name in it (ArchiveTraits::one_name)
@@ -131,8 +132,10 @@ struct ConversionPlan {
   std::vector<const ArchiveReader*> sources;
   std::vector<ConversionItem> items;  // in the order of the files of the sources
   std::vector<ConvertLoss> losses;    // without options.allow_loss only those that are not lost
+  const ArchiveFormat* target = nullptr;
   // For ArchiveWriterOptions:
   FileMetadata file_metadata;
+  std::vector<FileValue> values;
   int num_shards = 1;
   bool store_opaquely = false;  // an item is of a dtype that the target holds opaquely
   uint64_t bytes = 0;           // of the elements that will be read
@@ -147,17 +150,18 @@ struct ConvertReport {
   std::vector<std::string> notes;    // sentences on files of the replaced archive that stay
 };
 
-// Copies the tensors of `sources` to an archive at `path`. Of `write`, num_shards, file_metadata and store_opaquely
-// come from the plan; num_threads is at least that of `options` where data files or encoding can use threads. Errors:
-// those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if there are tensors and the target can
-// hold none; InvalidArgument if it holds one tensor and several would remain.
+// Copies the tensors of `sources` to an archive at `path`. Of `write`, num_shards, file_metadata, values and
+// store_opaquely come from the plan; num_threads is at least that of `options` where data files or encoding can use
+// threads. Errors: those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if there are tensors
+// and the target can hold none; InvalidArgument if it holds one tensor and several would remain.
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options = {},
                                               const ArchiveWriterOptions& write = {});
 
-// The sources must outlive the plan. Errors: InvalidArgument, naming all losses of the first tensor that would lose
-// something, unless options.allow_loss is set; or if two sources have other values of one key of their metadata; or for
-// a key that is set and unset; NotFound for a key of unset_metadata that no source has;
+// The sources and the target must outlive the plan. Tensors that the target can store in their encoding, such as the
+// blocks of GGUF, are copied bit by bit unless a rule gives them a dtype. Errors: InvalidArgument, naming all tensors
+// that would lose something and what, unless options.allow_loss is set; or if two sources have other values of one key
+// of their metadata; or for a key that is set and unset; NotFound for a key of unset_metadata that no source has;
 // AlreadyExists if two tensors would have one name; FailedPrecondition, naming the tensor, if an object graph cannot
 // follow (checkpoint/edit_graph.h). A plan may have no items. The key "format" in the metadata of a file does
 // not count as a loss if the target has no metadata, because it only names a framework.

@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/archive/edit.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/internal/metadata_keys.h"
+#include "tensorcask/serialize/archive/internal/planned_values.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -59,10 +61,10 @@ absl::Status PlanMetadata(const ArchiveReader& archive, const ArchiveEdits& edit
   }
   for (const std::string& key : edits.unset_metadata) {
     const absl::StatusOr<const ArchiveEntry*> alias = archive.Find(key);  // which metadata notes
-    if (metadata.count(key) == 0 && (!alias.ok() || (*alias)->alias_of.empty())) {
-      std::vector<absl::string_view> keys;
-      for (const auto& [known, value] : metadata) keys.push_back(known);
-      return archive::NoSuchMetadata(archive.path(), key, keys);
+    const bool is_alias = alias.ok() && !(*alias)->alias_of.empty();
+    CASK_ASSIGN_OR_RETURN(const std::set<std::string> names, archive::ValueNames(archive));
+    if (names.count(key) == 0 && !is_alias) {
+      return archive::NoSuchMetadata(archive.path(), key, {names.begin(), names.end()});
     }
     plan->unset_metadata.insert(key);
   }

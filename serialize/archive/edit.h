@@ -17,6 +17,8 @@
 //   (FileEditResult::removed_files).
 //   The format allows no gaps, so the data behind a removed tensor move up; its bytes are not in the new file. A tensor
 //   is removed only together with its other names; another name can be removed alone.
+// - GGUF: likewise, with the version and the byte order of the old file; metadata keeps its types. A key that only pads
+//   may be added (serialize/gguf/FORMAT.md section 3.4). Models in several files are refused.
 // - npz: likewise, with new headers of the members and a new directory. Nothing is inflated. No metadata. The bytes of
 //   removed arrays are not in the new file. At least one array stays.
 // - checkpoint: a new index replaces the old one; the data files are not touched. Tensors can be removed; their bytes

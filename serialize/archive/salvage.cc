@@ -69,6 +69,7 @@ absl::StatusOr<ArchiveSalvage> CopyWhole(const ArchiveReader& source, const std:
   if (plan.items.empty() && !result.lost.empty()) return result;
   ArchiveWriterOptions write = options;
   write.file_metadata = plan.file_metadata;
+  write.values = plan.values;
   write.num_shards = plan.num_shards;
   write.store_opaquely = plan.store_opaquely;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> writer, format.Create(to, write));

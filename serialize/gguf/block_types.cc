@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/gguf/internal/decoders.h"
+#include "tensorcask/tensor/base/endian.h"
 
 namespace tensorcask::gguf {
 namespace {
@@ -55,6 +56,22 @@ constexpr ElementType kElementTypes[] = {
     Block(42, "q2_0", 64, 18, DecodeQ20),
 };
 
+// Numbers of several bytes in the blocks of a type, one after the other.
+struct WideNumbers {
+  uint32_t id;
+  uint32_t offset;
+  uint32_t bytes;  // of each
+  uint32_t count;
+};
+constexpr WideNumbers kWideNumbers[] = {
+    {2, 0, 2, 1},   {3, 0, 2, 2},   {8, 0, 2, 1},    {9, 0, 2, 2},  {10, 80, 2, 2},   {11, 108, 2, 1},
+    {12, 0, 2, 2},  {13, 0, 2, 2},  {14, 208, 2, 1}, {15, 0, 4, 1}, {15, 260, 2, 16}, {17, 0, 2, 33},
+    {19, 0, 2, 1},  {19, 34, 2, 8}, {20, 0, 2, 1},   {21, 0, 2, 1}, {22, 0, 2, 1},    {23, 0, 2, 2},
+    {29, 48, 2, 4}, {34, 52, 2, 1}, {35, 64, 2, 1},  {41, 0, 2, 1}, {42, 0, 2, 1},
+};
+// Types whose bits are read four bytes at a time, as the processor has them: q5_0, q5_1, iq2_xxs, iq3_xxs.
+constexpr uint32_t kOfOneByteOrder[] = {6, 7, 16, 18};
+
 // Types of ggml that no longer exist; their numbers stay unused.
 struct RemovedType {
   uint32_t id;
@@ -81,6 +98,24 @@ const ElementType* FindElementType(uint32_t id) {
   const auto* const found = std::lower_bound(std::begin(kElementTypes), std::end(kElementTypes), id,
                                              [](const ElementType& type, uint32_t wanted) { return type.id < wanted; });
   return found != std::end(kElementTypes) && found->id == id ? found : nullptr;
+}
+
+const ElementType* FindElementType(absl::string_view name) {
+  const auto* const found = std::find_if(std::begin(kElementTypes), std::end(kElementTypes),
+                                         [&](const ElementType& type) { return type.name == name; });
+  return found != std::end(kElementTypes) ? found : nullptr;
+}
+
+bool SwapBlocks(const ElementType& type, uint8_t* blocks, size_t count) {
+  for (const uint32_t id : kOfOneByteOrder) {
+    if (id == type.id) return false;
+  }
+  for (const WideNumbers& numbers : kWideNumbers) {
+    if (numbers.id != type.id) continue;
+    for (size_t i = 0; i < count; ++i)
+      SwapBytes(blocks + i * type.bytes + numbers.offset, numbers.count, numbers.bytes);
+  }
+  return true;
 }
 
 absl::Status UnknownElementType(uint32_t id) {

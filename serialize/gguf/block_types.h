@@ -40,6 +40,11 @@ absl::Span<const ElementType> AllElementTypes();
 
 // Null if this version knows no such type.
 const ElementType* FindElementType(uint32_t id);
+const ElementType* FindElementType(absl::string_view name);
+
+// Makes blocks of a big-endian file those of a little-endian one, in place: halves and other numbers of several bytes
+// are reversed. False: the type has parts that programs put together from bytes, so no two programs need agree on them.
+bool SwapBlocks(const ElementType& type, uint8_t* blocks, size_t count);
 
 // Why FindElementType knows no type `id`: Unimplemented, with the name of the type if it was removed or is that of
 // another program. Requires: it knows none.

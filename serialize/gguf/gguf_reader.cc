@@ -26,12 +26,12 @@ namespace gguf {
 class ReaderImpl {
  public:
   ReaderImpl(std::string path, Model model, const GgufReaderOptions& options)
-      : path_(std::move(path)), model_(std::move(model)), limits_(options.limits) {
+      : path_(std::move(path)), limits_(options.limits) {
     how_.strategy = options.read.strategy;
     how_.num_threads = options.read.num_threads;
     how_.allocator = options.allocator;
-    for (size_t shard = 0; shard < model_.parts.size(); ++shard) {
-      Header& header = model_.parts[shard].header;
+    for (size_t shard = 0; shard < model.parts.size(); ++shard) {
+      Header& header = model.parts[shard].header;
       header_bytes_ += header.data_offset;
       for (HeaderTensor& tensor : header.tensors) {
         GgufEntry entry;
@@ -40,15 +40,12 @@ class ReaderImpl {
         entry.is_block = tensor.type->is_block();
         entry.dtype = tensor.type->dtype;
         entry.shape = tensor.shape;
-        if (entry.is_block && options.blocks_as_bytes) {
-          entry.dtype = DType::kUint8;
-          entry.shape = ShapeInBytes(tensor.shape, *tensor.type).value();  // ParseHeader has checked it
-        }
         entry.shard = static_cast<int>(shard);
         entry.offset = tensor.offset;
         entry.stored_bytes = tensor.stored_bytes;
-        if (IsDecoded(entry) && header.big_endian) {
-          entry.read_status = absl::UnimplementedError("blocks of a big-endian file are not read");
+        if (entry.is_block && header.big_endian && !SwapBlocks(*tensor.type, nullptr, 0)) {
+          entry.read_status = absl::UnimplementedError(
+              absl::StrCat("blocks of ", tensor.type->name, " in a big-endian file are not read"));
         }
         entries_.push_back(std::move(entry));
         types_.push_back(tensor.type);
@@ -56,10 +53,18 @@ class ReaderImpl {
       header.tensors = {};  // the entries have all of it
     }
     SortEntries();
+    model_ = std::make_shared<const Model>(std::move(model));
+    if (options.blocks_as_bytes) GiveBlocksAsBytes();
+  }
+
+  std::unique_ptr<const ReaderImpl> BlocksAsBytes() const {
+    auto copy = std::make_unique<ReaderImpl>(*this);
+    copy->GiveBlocksAsBytes();
+    return copy;
   }
 
   const std::string& path() const { return path_; }
-  const Model& model() const { return model_; }
+  const Model& model() const { return *model_; }
   const std::vector<GgufEntry>& entries() const { return entries_; }
   uint64_t header_bytes() const { return header_bytes_; }
 
@@ -92,8 +97,10 @@ class ReaderImpl {
   // The elements in `slice`, into a view of their dtype and shape. Errors do not name the tensor.
   absl::Status ReadSliceInto(const GgufEntry& entry, const TensorSlice& slice, TensorView* out) const {
     if (IsDecoded(entry)) {
+      const Header& header = PartOf(entry).header;
       const int num_threads = how_.strategy == ReadStrategy::kParallel ? how_.num_threads : 1;
-      return ReadBlockElements(FileOf(entry), {TypeOf(entry), entry.shape, entry.offset}, slice, num_threads, out);
+      return ReadBlockElements(FileOf(entry), {TypeOf(entry), entry.shape, entry.offset, header.big_endian}, slice,
+                               num_threads, out);
     }
     if (out->num_elements() == entry.shape.num_elements()) {
       return stored::ReadElementsInto(FileOf(entry), Stored(entry), how_, out);
@@ -139,6 +146,16 @@ class ReaderImpl {
  private:
   static bool IsDecoded(const GgufEntry& entry) { return entry.is_block && entry.dtype == DType::kFloat32; }
 
+  void GiveBlocksAsBytes() {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      GgufEntry& entry = entries_[i];
+      if (!IsDecoded(entry)) continue;
+      entry.dtype = DType::kUint8;
+      entry.shape = ShapeInBytes(entry.shape, *types_[i]).value();  // ParseHeader has checked it
+      entry.read_status = absl::OkStatus();
+    }
+  }
+
   // By name, and the types with them.
   void SortEntries() {
     std::vector<size_t> order(entries_.size());
@@ -156,7 +173,7 @@ class ReaderImpl {
     types_ = std::move(types);
   }
 
-  const Part& PartOf(const GgufEntry& entry) const { return model_.parts[static_cast<size_t>(entry.shard)]; }
+  const Part& PartOf(const GgufEntry& entry) const { return model_->parts[static_cast<size_t>(entry.shard)]; }
   const ByteSource& FileOf(const GgufEntry& entry) const { return *PartOf(entry).file; }
   const ElementType* TypeOf(const GgufEntry& entry) const { return types_[&entry - entries_.data()]; }
 
@@ -171,7 +188,7 @@ class ReaderImpl {
   }
 
   const std::string path_;
-  Model model_;
+  std::shared_ptr<const Model> model_;
   const DecodeLimits limits_;
   stored::ElementOptions how_;
   std::vector<GgufEntry> entries_;
@@ -221,6 +238,8 @@ absl::StatusOr<GgufReader> GgufReader::OpenSource(std::shared_ptr<const ByteSour
                         gguf::OpenImpl(std::move(name), std::move(source), options));
   return GgufReader(std::move(impl));
 }
+
+GgufReader GgufReader::BlocksAsBytes() const { return GgufReader(impl_->BlocksAsBytes()); }
 
 bool GgufReader::LooksLikeGguf(absl::string_view first_bytes) {
   return first_bytes.size() >= 8 && absl::StartsWith(first_bytes, gguf::kMagic);

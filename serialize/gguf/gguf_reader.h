@@ -58,7 +58,7 @@ struct GgufEntry {
   int shard = 0;
   uint64_t offset = 0;  // in that file, bytes
   uint64_t stored_bytes = 0;
-  // Unimplemented: the tensor is only listed (blocks in a big-endian file).
+  // Unimplemented: the tensor is only listed (blocks of some types in a big-endian file).
   absl::Status read_status;
 };
 
@@ -71,6 +71,8 @@ class GgufReader {
   // One file that is already open, or bytes in memory (MakeMemorySource). Errors: as above.
   static absl::StatusOr<GgufReader> OpenSource(std::shared_ptr<const ByteSource> source,
                                                const GgufReaderOptions& options = {});
+  // The same model as GgufReaderOptions::blocks_as_bytes gives it. Nothing is opened or parsed again.
+  GgufReader BlocksAsBytes() const;
   // True if a file that begins with these bytes (at least 8) may be GGUF.
   static bool LooksLikeGguf(absl::string_view first_bytes);
 

@@ -23,7 +23,7 @@ import case_report  # noqa: E402
 from tool_testing import TOOL, sanitized  # noqa: E402
 
 MIB = 1 << 20
-EXTENSIONS = (".npy", ".safetensors", ".npz", "", ".tfrecord", ".pb")  # "": a checkpoint
+EXTENSIONS = (".npy", ".safetensors", ".gguf", ".npz", "", ".tfrecord", ".pb")  # "": a checkpoint
 # Of one conversion: blocks that were read ahead, those that wait for the disk, and the program.
 MOST_BYTES = 144 * MIB
 ROUNDS = 5  # of a pair that is measured

@@ -1,5 +1,6 @@
 // Bytes as a GGUF file: refused, or all that it lists lies in the file and is read, whole, mapped and in part, with one
-// result, and its values can be written as JSON.
+// result, and its values can be written as JSON. After an edit the file has the same elements and values, and the new
+// one.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,10 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/gguf/edit_file.h"
 #include "tensorcask/serialize/gguf/gguf_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -58,6 +63,36 @@ void CheckTensor(const GgufReader& reader, const GgufEntry& entry, size_t file_b
   FUZZ_CHECK(wanted.ok() && wanted->ToTensor()->bytes() == part->bytes(), entry.name);
 }
 
+// Refused, or all stays but what was changed.
+void CheckEdit(absl::string_view bytes, const GgufReaderOptions& options) {
+  MemoryFileSystem files;
+  files.Put("m.gguf", bytes);
+  GgufReaderOptions read = options;
+  read.read.file_system = &files;
+  read.blocks_as_bytes = true;
+  FileEdits edits;
+  edits.set_metadata = {{"new key", "int16:-7"}};
+  FileEditOptions edit;
+  edit.file_system = &files;
+  edit.limits = options.limits;
+  edit.output = "n.gguf";
+  if (!gguf::EditGguf("m.gguf", edits, edit).ok()) return;
+  const absl::StatusOr<GgufReader> before = GgufReader::Open("m.gguf", read);
+  const absl::StatusOr<GgufReader> after = GgufReader::Open("n.gguf", read);
+  if (absl::IsResourceExhausted(after.status())) return;  // for the new key
+  FUZZ_CHECK(before.ok() && after.ok(), after.status().ToString());
+  FUZZ_CHECK(before->entries().size() == after->entries().size(), "tensors");
+  for (const GgufEntry& entry : before->entries()) {
+    const absl::StatusOr<Tensor> old = before->Read(entry.name);
+    const absl::StatusOr<Tensor> now = after->Read(entry.name);
+    FUZZ_CHECK(old.ok() == now.ok(), entry.name);
+    FUZZ_CHECK(!old.ok() || (old->shape() == now->shape() && old->bytes() == now->bytes()), entry.name);
+  }
+  FUZZ_CHECK(after->values().size() <= before->values().size() + 1, "keys");
+  const absl::StatusOr<Value> set = FindValue(after->values(), "[\"new key\"]");
+  FUZZ_CHECK(set.ok() && set->kind() == ValueKind::kInt && set->int_value() == -7, "new key");
+}
+
 void Check(absl::string_view bytes) {
   GgufReaderOptions options;
   options.limits.max_file_decoded_bytes = 4 << 20;
@@ -66,6 +101,7 @@ void Check(absl::string_view bytes) {
   if (!reader.ok()) return;
   CheckValues(*reader, bytes.size());
   for (const GgufEntry& entry : reader->entries()) CheckTensor(*reader, entry, bytes.size());
+  CheckEdit(bytes, options);
 }
 
 }  // namespace

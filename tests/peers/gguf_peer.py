@@ -1,4 +1,5 @@
-"""GGUF files with the package gguf: it writes tensors of every type and metadata, and we read the same bits."""
+"""GGUF files with the package gguf: it writes tensors of every type and metadata, and we read the same bits; it reads
+what we write and edit."""
 
 import json
 import os
@@ -135,6 +136,69 @@ class Gguf(peer.Scratch):
         whole = json.loads(ours.tool("ls", "--values", "--json", path, "k.many"))["values"]
         self.assertEqual(whole["k.many"], values[-1][2])
         peer.carried(GGUF, "it writes values, we read", len(values))
+
+    def read(self, path):
+        """What the package reads: {name: (type, shape as NumPy has it, bytes)}, {key: (types, value)}."""
+        reader = gguf.GGUFReader(path)
+        tensors = {
+            tensor.name: (tensor.tensor_type, tuple(int(size) for size in reversed(tensor.shape)), tensor.data.tobytes())
+            for tensor in reader.tensors
+        }
+        fields = {
+            name: ([kind.name for kind in field.types], field.contents())
+            for name, field in reader.fields.items()
+            if not name.startswith("GGUF.")
+        }
+        return tensors, fields
+
+    def test_it_reads_plain_tensors_and_values(self):
+        rng = np.random.default_rng(503)
+        arrays = {}
+        for name, dtype in PLAIN.items():
+            for rank in range(5):
+                shape = tuple(rng.integers(1, 6, rank))
+                arrays[f"{name}.{rank}"] = rng.integers(-100, 100, shape).astype(dtype)
+        np.savez(self.path("plain.npz"), **arrays)
+        sets = {"general.architecture": ("text", "llama"), "k.u8": ("uint8", 255), "k.i8": ("int8", -128),
+                "k.u16": ("uint16", 65535), "k.i16": ("int16", -32768), "k.u32": ("uint32", 2**32 - 1),
+                "k.i32": ("int32", -(2**31)), "k.f32": ("float32", 0.5), "k.bool": ("bool", True),
+                "k.u64": ("uint64", 2**64 - 1), "k.i64": ("int64", -(2**63)), "k.f64": ("float64", 0.1),
+                "k.text": ("text", "größe")}  # fmt: skip
+        flags = [flag for name, (kind, value) in sets.items()
+                 for flag in ("--set", f"{name}={kind}:{str(value).lower() if kind == 'bool' else value}")]  # fmt: skip
+        ours.convert(self.path("plain.npz"), self.path("plain.gguf"), *flags)
+        tensors, fields = self.read(self.path("plain.gguf"))
+        self.assertEqual(set(tensors), set(arrays))
+        for name, array in arrays.items():
+            kind, shape, data = tensors[name]
+            self.assertEqual(kind.name, name.split(".")[0])
+            self.assertEqual((shape, data), (array.shape, array.tobytes()), name)
+        peer.carried(GGUF, "we write plain tensors, it reads", len(arrays))
+        names = {"text": "STRING"}
+        for name, (kind, value) in sets.items():
+            self.assertEqual(fields[name], ([names.get(kind, kind.upper())], value), name)
+        peer.carried(GGUF, "we write values, it reads", len(sets))
+
+    def test_it_reads_what_is_copied_and_edited(self):
+        """Blocks of each type and arrays: the same before and after."""
+        rng = np.random.default_rng(504)
+        tensors = {
+            kind.name: (rng.integers(0, 256, (4, 3 * size), np.uint8), kind) for kind, _, size in block_types()
+        }
+        values = [("add_array", "k.numbers", [1, -2, 3]), ("add_array", "k.many", [f"token {i}" for i in range(5000)]),
+                  ("add_uint16", "k.number", 5)]  # fmt: skip
+        source = self.write("source.gguf", tensors, values)
+        before = self.read(source)
+        ours.convert(source, self.path("copy.gguf"))
+        self.assertEqual(self.read(self.path("copy.gguf")), before)
+        ours.tool("edit", self.path("copy.gguf"), "--set", "k.number=7", "--set", "k.new=x", "--rename", "Q4_K=renamed")
+        after, fields = self.read(self.path("copy.gguf"))
+        wanted = {"renamed" if name == "Q4_K" else name: tensor for name, tensor in before[0].items()}
+        self.assertEqual(after, wanted)
+        self.assertEqual(fields["k.number"], (["UINT16"], 7))
+        self.assertEqual(fields["k.new"], (["STRING"], "x"))
+        self.assertEqual(fields["k.many"], before[1]["k.many"])
+        peer.carried(GGUF, "we copy and edit blocks, it reads the same", len(tensors))
 
     def test_split(self):
         tensors = {f"t{i}": (np.full((4,), i, np.float32), None) for i in range(5)}

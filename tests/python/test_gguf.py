@@ -53,6 +53,17 @@ def test_load_and_convert(model, tmp_path):
         np.testing.assert_array_equal(again[name], array)
 
 
-def test_is_not_written(tmp_path):
-    with pytest.raises(tc.Error, match="read, not written"):
-        tc.save(tmp_path / "new.gguf", {"w": np.zeros(3)})
+def test_written(tmp_path, model):
+    path = tmp_path / "new.gguf"
+    tensors = {"w": np.arange(6, dtype=np.float16).reshape(2, 3), "i": np.arange(3, dtype=np.int64)}
+    tc.save(path, tensors, metadata={"general.architecture": "llama", "llama.block_count": "uint32:2"})
+    with tc.open(path) as reader:
+        assert reader.metadata == {"general.architecture": "llama", "llama.block_count": "2"}
+    loaded = tc.load(path)
+    for name, array in tensors.items():
+        np.testing.assert_array_equal(loaded[name], array)
+        assert loaded[name].dtype == array.dtype
+    tc.convert(model, tmp_path / "copy.gguf")
+    assert (tmp_path / "copy.gguf").read_bytes() == model.read_bytes()
+    with pytest.raises(tc.Error, match="uint8, which a gguf file cannot hold|cannot hold uint8"):
+        tc.save(tmp_path / "u.gguf", {"w": np.zeros(3, np.uint8)})

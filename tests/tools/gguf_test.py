@@ -86,7 +86,11 @@ class Files(Archives):
         self.assertEqual((q["bytes"], q["stored_bytes"]), (256, 68))
         self.assertEqual(q["crc32"], f"{zlib.crc32(struct.pack('<64f', *DECODED)):08x}")
         self.assertEqual((w["shape"], w["encoding"], w["stored_bytes"]), ([3, 2], "plain", 24))
-        self.assertRegex(self.good("ls", self.small), r"q +float32 +\[2,32\] +256 +q8_0, 26\.6 %\n")
+        text_of = self.good("ls", self.small)
+        self.assertRegex(text_of, r"q +float32 +\[2,32\] +256 +q8_0, 26\.6 %\n")
+        self.assertTrue(text_of.endswith("\n  float32: 1 tensor, 6 numbers in 24 bytes, 32 bits each\n"
+                                         "  q8_0: 1 tensor, 64 numbers in 68 bytes, 8.5 bits each\n"), text_of)  # fmt: skip
+        self.assertEqual(listed["totals"]["types"]["q8_0"], {"tensors": 1, "numbers": 64, "stored_bytes": 68})
 
     def test_blocks_as_bytes(self):
         q = self.listing(self.small, "--checksum", "--stored")["tensors"][0]
@@ -117,12 +121,103 @@ class Files(Archives):
         self.good("convert", self.small, self.path("half.safetensors"), "--dtype", "*=bfloat16")
         self.assertEqual(self.listing(self.path("half.safetensors"))["tensors"][0]["dtype"], "bfloat16")
 
-    def test_is_not_written(self):
-        for arguments in (["new.gguf"], ["new", "--to", "gguf"]):
-            done = run("convert", self.small, self.path(arguments[0]), *arguments[1:])
-            self.assertNotEqual(done.returncode, 0)
-            self.assertRegex(done.stderr, "gguf are read, not written|gguf not in")
-            self.assertFalse(os.path.exists(self.path(arguments[0])))
+    def values(self, path, *names):
+        return json.loads(self.good("ls", "--values", "--json", path, *names))["values"]
+
+    def test_a_copy_is_the_same_file(self):
+        """Every key with its type, and the blocks bit for bit."""
+        for name, arguments in (("copy.gguf", []), ("copy", ["--to", "gguf"])):
+            done = run("convert", self.small, self.path(name), *arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(read(self.path(name)), read(self.small))
+        self.good("convert", self.small, self.path("renamed.gguf"), "--rename", "q=blocks", "--exclude", "w", "--unset",
+                  "tokens", "--set", "tiny.layers=9", "--set", "tiny.new=uint16:3", "--set", "tiny.text=3")  # fmt: skip
+        keys = dict(KEYS, **{"tiny.layers": ("uint32", 9)})
+        del keys["tokens"]
+        keys["tiny.new"] = ("uint16", 3)
+        keys["tiny.text"] = ("text", "3")
+        self.assertEqual(read(self.path("renamed.gguf")), gguf(keys, {"blocks": ([32, 2], 8, Q8_0)}))
+
+    def test_a_rule_decodes_blocks(self):
+        self.good("convert", self.small, self.path("half.gguf"), "--dtype", "q=float16")
+        self.assertEqual(read(self.path("half.gguf")), gguf(KEYS, {
+            "w": ([2, 3], 0, struct.pack("<6f", *range(6))), "q": ([32, 2], 1, struct.pack("<64e", *DECODED))}))  # fmt: skip
+        for name in ("a.safetensors", "a.npz"):
+            self.good("convert", self.small, self.path(name), "--allow-loss")
+            self.assertEqual(self.listing(self.path(name))["tensors"][0]["dtype"], "float32")
+
+    def test_convert_from_another_format(self):
+        self.good("convert", self.small, self.path("m.safetensors"))
+        self.good("convert", self.path("m.safetensors"), self.path("m.gguf2"), "--to", "gguf",
+                  "--set", "general.architecture=llama", "--set", "llama.layers=uint32:2")  # fmt: skip
+        self.assertEqual(self.good("diff", self.small, self.path("m.gguf2")), "2 tensors equal, 0 different\n")
+        values = self.values(self.path("m.gguf2"))
+        self.assertEqual((values["general.architecture"], values["llama.layers"], values["note"]), ("llama", 2, "x" * 200))
+        self.assertRegex(self.good("ls", "--values", self.path("m.gguf2"), "llama.layers"), "uint32 +2")
+
+    def test_all_that_cannot_be_held_is_named_at_once(self):
+        source = self.path("odd.safetensors")
+        header = {"x" * 64: ("F32", [1], 0, 4), "y" * 70: ("F32", [1], 4, 8), "fine": ("F32", [1], 8, 12),
+                  "deep": ("F32", [1] * 5, 12, 16), "u": ("U8", [4], 16, 20)}  # fmt: skip
+        text_of = json.dumps({name: {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+                              for name, (dtype, shape, start, end) in header.items()}).encode()  # fmt: skip
+        self.put("odd.safetensors", struct.pack("<Q", len(text_of)) + text_of + bytes(20))
+        done = run("convert", source, self.path("odd.gguf"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr.count("\n"), 1)
+        for says in ("x" * 64, "y" * 64, "has 64 bytes; ggml has room for 63", "has 70 bytes", '"deep"', '"u" is uint8'):
+            self.assertIn(says, done.stderr)
+        self.assertNotIn('"fine"', done.stderr)
+        self.assertFalse(os.path.exists(self.path("odd.gguf")))
+        self.good("convert", "--allow-loss", source, self.path("odd.gguf"))
+        self.assertEqual([tensor["name"] for tensor in self.listing(self.path("odd.gguf"))["tensors"]], ["fine"])
+
+    def test_bad_metadata(self):
+        for option, says in (
+            ("tiny.layers=many", 'key "tiny.layers": is a uint32, which "many" is not'),
+            ("tokens=x", 'key "tokens": is an array'),
+            ("general.alignment=uint32:3", "power of two"),
+            ("k=uint8:300", '"uint8:300" is not a value of the type uint8'),
+        ):
+            for command in (["convert", self.small, self.path("new.gguf")], ["edit", self.small]):
+                before = read(self.small)
+                done = run(*command, "--set", option)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn(says, done.stderr)
+                self.assertFalse(os.path.exists(self.path("new.gguf")))
+                self.assertEqual(read(self.small), before)
+
+    def test_edit(self):
+        out = self.good("edit", "--rename", "q=blocks", "--set", "tiny.layers=9", "--set", "tiny.new=bool:true",
+                        "--unset", "tokens", self.small)  # fmt: skip
+        self.assertIn("q -> blocks\n", out)
+        self.assertIn("1 tensor renamed, 3 entries of metadata changed; wrote", out)
+        keys = dict(KEYS, **{"tiny.layers": ("uint32", 9)})
+        del keys["tokens"]
+        keys["tiny.new"] = ("bool", True)
+        tensors = {"w": ([2, 3], 0, struct.pack("<6f", *range(6))), "blocks": ([32, 2], 8, Q8_0)}
+        self.assertEqual(read(self.small), gguf(keys, tensors))
+        self.good("edit", "--remove", "w", self.small, "-o", self.path("q.gguf"))
+        self.assertEqual(read(self.path("q.gguf")), gguf(keys, {"blocks": tensors["blocks"]}))
+        self.assertEqual(read(self.small), gguf(keys, tensors))
+        done = run("edit", "--unset", "none", self.small)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('"none"', done.stderr)
+        done = run("edit", "--rename", "w=" + "n" * 64, self.small)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("its name has 64 bytes; ggml has room for 63", done.stderr)
+
+    def test_a_split_model_becomes_one_file(self):
+        split = {"split.count": ("uint16", 2), "split.tensors.count": ("int32", 2)}
+        self.put("s-00001-of-00002.gguf", gguf(dict(KEYS, **{"split.no": ("uint16", 0)}, **split),
+                                               {"w": ([2, 3], 0, struct.pack("<6f", *range(6)))}))  # fmt: skip
+        self.put("s-00002-of-00002.gguf", gguf({"split.no": ("uint16", 1), **split}, {"q": ([32, 2], 8, Q8_0)}))
+        done = run("convert", self.path("s-00002-of-00002.gguf"), self.path("one.gguf"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(read(self.path("one.gguf")), read(self.small))
+        done = run("edit", "--set", "a=b", self.path("s-00001-of-00002.gguf"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("convert makes one file of them", done.stderr)
 
     def test_values(self):
         lines = self.good("ls", "--values", self.small).splitlines()

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/gguf/edit_file.h"
 #include "tensorcask/serialize/gguf/gguf_reader.h"
+#include "tensorcask/serialize/gguf/gguf_writer.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
@@ -55,21 +58,8 @@ class GgufArchiveReader final : public ArchiveReader {
     std::vector<ArchiveEntry> entries;
     entries.reserve(reader.entries().size());
     for (const GgufEntry& stored : reader.entries()) {
-      ArchiveEntry entry;
-      entry.name = stored.name;
-      entry.dtype = stored.dtype;
-      entry.shape = stored.shape;
-      entry.encoding = stored.is_block ? std::string(stored.type) : "plain";
-      entry.reads_in_blocks = true;
-      entry.stored_bytes = stored.stored_bytes;
-      if (stored.is_block && !options.blocks_as_bytes) {
-        entry.decoded_bytes = static_cast<uint64_t>(stored.shape.num_elements()) * ElementSize(stored.dtype);
-      }
-      if (reader.num_shards() > 1) entry.shard = stored.shard;
-      entry.offset = stored.offset;
-      entry.read_status = stored.read_status;
-      CASK_RETURN_IF_ERROR(Annotate(read.listing->Charge(EntryMemory(entry)), path));
-      entries.push_back(std::move(entry));
+      entries.push_back(EntryOf(reader, stored));
+      CASK_RETURN_IF_ERROR(Annotate(read.listing->Charge(EntryMemory(entries.back())), path));
     }
     return std::unique_ptr<ArchiveReader>(
         new GgufArchiveReader(std::move(reader), std::move(metadata), std::move(entries)));
@@ -81,7 +71,6 @@ class GgufArchiveReader final : public ArchiveReader {
   const FileMetadata& file_metadata() const override { return metadata_; }
   absl::StatusOr<ValueTree> Values() const override { return reader_.value_tree(); }
   absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const override { return reader_.ReadArray(array); }
-
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_RETURN_IF_ERROR(Find(name).status());
     return reader_.Read(name);
@@ -120,6 +109,19 @@ class GgufArchiveReader final : public ArchiveReader {
     return counts;
   }
 
+  // Blocks of a big-endian file are not those of a file that is written.
+  const ArchiveReader* AsStored() const override {
+    if (reader_.big_endian()) return nullptr;
+    std::call_once(stored_made_, [this] {
+      GgufReader reader = reader_.BlocksAsBytes();
+      std::vector<ArchiveEntry> entries;
+      entries.reserve(entries_.size());
+      for (const GgufEntry& stored : reader.entries()) entries.push_back(EntryOf(reader, stored));
+      stored_.reset(new GgufArchiveReader(std::move(reader), {}, std::move(entries)));
+    });
+    return stored_.get();
+  }
+
   std::vector<std::string> files() const override {
     std::vector<std::string> files;
     for (int shard = 0; shard < reader_.num_shards(); ++shard) files.push_back(reader_.ShardPath(shard));
@@ -129,12 +131,83 @@ class GgufArchiveReader final : public ArchiveReader {
   std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
+  static ArchiveEntry EntryOf(const GgufReader& reader, const GgufEntry& stored) {
+    ArchiveEntry entry;
+    entry.name = stored.name;
+    entry.dtype = stored.dtype;
+    entry.shape = stored.shape;
+    entry.encoding = stored.is_block ? std::string(stored.type) : "plain";
+    entry.reads_in_blocks = true;
+    entry.stored_bytes = stored.stored_bytes;
+    if (stored.is_block && stored.dtype == DType::kFloat32) {
+      entry.decoded_bytes = static_cast<uint64_t>(stored.shape.num_elements()) * ElementSize(stored.dtype);
+    }
+    if (reader.num_shards() > 1) entry.shard = stored.shard;
+    entry.offset = stored.offset;
+    entry.read_status = stored.read_status;
+    return entry;
+  }
+
   GgufArchiveReader(GgufReader reader, FileMetadata metadata, std::vector<ArchiveEntry> entries)
       : reader_(std::move(reader)), metadata_(std::move(metadata)), entries_(std::move(entries)) {}
 
   const GgufReader reader_;
   const FileMetadata metadata_;
   const std::vector<ArchiveEntry> entries_;
+  mutable std::once_flag stored_made_;
+  mutable std::unique_ptr<const GgufArchiveReader> stored_;  // of AsStored
+};
+
+class GgufArchiveWriter final : public ArchiveWriter {
+ public:
+  GgufArchiveWriter(std::string path, FileSystem* file_system, GgufWriter writer)
+      : path_(std::move(path)), file_system_(file_system), writer_(std::move(writer)) {}
+
+  // The values in their order, then the texts that replace none.
+  absl::Status SetValues(const std::vector<FileValue>& values, FileMetadata texts) {
+    for (const FileValue& value : values) {
+      const auto text = texts.find(value.name);
+      if (text == texts.end()) {
+        CASK_RETURN_IF_ERROR(writer_.SetValue(value.name, value.value()));
+      } else {
+        CASK_RETURN_IF_ERROR(writer_.SetParsed(value.name, text->second, value.value()));
+        texts.erase(text);
+      }
+    }
+    for (const auto& [name, text] : texts) {
+      if (!GgufWriter::IsOfOneFile(name)) CASK_RETURN_IF_ERROR(writer_.SetParsed(name, text));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Declare(const ArchiveEntry& entry) override {
+    return IsBlocks(entry) ? writer_.DeclareBlocks(entry.name, entry.encoding, entry.shape)
+                           : writer_.Declare(entry.name, entry.dtype, entry.shape);
+  }
+  absl::StatusOr<ReplacedFiles> Start() override { return writer_.Start(); }
+  absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
+    return writer_.Add(entry.name, tensor.view);
+  }
+  bool writes_in_blocks(const ArchiveEntry& /*entry*/) const override { return true; }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& /*metadata*/, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    return writer_.AddSlice(entry.name, slice, elements);
+  }
+
+  // As the reader gives them with blocks_as_bytes.
+  static bool IsBlocks(const ArchiveEntry& entry) {
+    return entry.dtype == DType::kUint8 && GgufWriter::IsBlockType(entry.encoding);
+  }
+
+ private:
+  absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    return BytesOfFile(path_, file_system_);
+  }
+
+  const std::string path_;
+  FileSystem* const file_system_;
+  GgufWriter writer_;
 };
 
 // "-00001-of-00003.gguf" at the end of the name of a part.
@@ -157,8 +230,21 @@ bool IsPart(absl::string_view name) {
 ArchiveTraits GgufArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.file_metadata = true;
-  traits.is_written = false;
+  traits.values = true;
   return traits;
+}
+
+bool GgufArchiveFormat::HoldsDType(DType dtype) const { return GgufWriter::HoldsDType(dtype); }
+
+bool GgufArchiveFormat::HoldsValue(absl::string_view name, Value value) const {
+  return !name.empty() && !GgufWriter::IsOfOneFile(name) && GgufWriter::CheckValue(value).ok();
+}
+
+bool GgufArchiveFormat::HoldsEncoding(absl::string_view encoding) const { return GgufWriter::IsBlockType(encoding); }
+
+absl::Status GgufArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
+  return GgufArchiveWriter::IsBlocks(entry) ? GgufWriter::CheckBlocks(entry.name, entry.encoding, entry.shape)
+                                            : GgufWriter::CheckTensor(entry.name, entry.dtype, entry.shape);
 }
 
 bool GgufArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
@@ -179,6 +265,23 @@ std::vector<std::string> GgufArchiveFormat::FindIn(const std::string& folder,
 absl::StatusOr<std::unique_ptr<ArchiveReader>> GgufArchiveFormat::Open(const std::string& path,
                                                                        const ArchiveReaderOptions& options) const {
   return GgufArchiveReader::Open(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> GgufArchiveFormat::Create(const std::string& path,
+                                                                         const ArchiveWriterOptions& options) const {
+  GgufWriterOptions write;
+  write.file_system = options.file_system;
+  write.sync = options.sync;
+  write.overwrite = options.overwrite;
+  CASK_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create(path, write));
+  auto archive = std::make_unique<GgufArchiveWriter>(path, options.file_system, std::move(writer));
+  CASK_RETURN_IF_ERROR(archive->SetValues(options.values, options.file_metadata));
+  return archive;
+}
+
+absl::StatusOr<FileEditResult> GgufArchiveFormat::Edit(const std::string& path, const FileEdits& edits,
+                                                       const FileEditOptions& options) const {
+  return gguf::EditGguf(path, edits, options);
 }
 
 }  // namespace tensorcask

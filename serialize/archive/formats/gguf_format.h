@@ -1,7 +1,9 @@
-// GGUF files, and models that are split into several of them, as an archive format. Only read.
+// GGUF files, and models that are split into several of them, as an archive format. One file is written.
 //
-// Tensors in blocks are float32, with the type of the blocks as their encoding ("q4_k"). Metadata that is text, a
-// number or a bool becomes FileMetadata; Values() has all of it.
+// Tensors in blocks are float32, with the type of the blocks as their encoding ("q4_k"); a GGUF file that is written
+// gets the blocks as they are, unless a rule gives the tensor a dtype. Metadata that is text, a number or a bool
+// becomes FileMetadata; Values() has all of it, and another GGUF file gets it with its types. A text of FileMetadata
+// becomes what GgufWriter::SetParsed makes of it: "uint32:7" is a number.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_GGUF_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_GGUF_FORMAT_H_
@@ -10,11 +12,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {
@@ -24,12 +31,19 @@ class GgufArchiveFormat final : public ArchiveFormat {
   absl::string_view name() const override { return "gguf"; }
   std::vector<absl::string_view> extensions() const override { return {".gguf"}; }
   ArchiveTraits traits() const override;
-  bool HoldsDType(DType /*dtype*/) const override { return false; }
+  bool HoldsDType(DType dtype) const override;
+  bool HoldsValue(absl::string_view name, Value value) const override;
+  bool HoldsEncoding(absl::string_view encoding) const override;
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   // Of a split model only the first part.
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                        const ArchiveWriterOptions& options) const override;
+  absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
+                                      const FileEditOptions& options) const override;
 };
 
 }  // namespace tensorcask

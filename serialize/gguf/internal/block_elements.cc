@@ -27,13 +27,14 @@ absl::Status ReadRun(const ByteSource& source, const BlockTensor& tensor, uint64
   const size_t elements = tensor.type->elements;
   const size_t bytes = tensor.type->bytes;
   PieceBuffer piece((out.size() / elements + 2) * bytes, kPieceBytes);
-  const auto* const blocks = reinterpret_cast<const uint8_t*>(piece.data());
+  auto* const blocks = reinterpret_cast<uint8_t*>(piece.data());
   while (!out.empty()) {
     const auto skip = static_cast<size_t>(first % elements);
     const bool is_part = skip > 0 || out.size() < elements;  // of a block
     const size_t count = is_part ? 1 : std::min(out.size() / elements, piece.size() / bytes);
     CASK_RETURN_IF_ERROR(
         source.ReadAt(tensor.offset + first / elements * bytes, absl::MakeSpan(piece.data(), count * bytes)));
+    if (tensor.big_endian) SwapBlocks(*tensor.type, blocks, count);
     size_t done = count * elements;
     if (is_part) {
       std::array<float, kMaxBlockElements> numbers;

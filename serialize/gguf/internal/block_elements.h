@@ -23,6 +23,7 @@ struct BlockTensor {
   const ElementType* type;  // of blocks
   TensorShape shape;        // rows are whole blocks
   uint64_t offset;          // of the first byte in the source
+  bool big_endian = false;  // requires: SwapBlocks knows the type
 };
 
 // The elements in `slice`, which lies in the shape. Requires: *out is float32 and has their shape;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/gguf/internal/header_cursor.h"
+#include "tensorcask/serialize/gguf/internal/value_types.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -21,28 +22,10 @@
 namespace tensorcask::gguf {
 namespace {
 
-// The types of values, by their number in the file.
-struct ValueType {
-  ValueKind kind;
-  int bits;  // of a number; 0 for texts and arrays
-};
-constexpr ValueType kValueTypes[] = {
-    {ValueKind::kUint, 8},   {ValueKind::kInt, 8},  {ValueKind::kUint, 16},  {ValueKind::kInt, 16},
-    {ValueKind::kUint, 32},  {ValueKind::kInt, 32}, {ValueKind::kFloat, 32}, {ValueKind::kBool, 8},
-    {ValueKind::kText, 0},   {ValueKind::kList, 0}, {ValueKind::kUint, 64},  {ValueKind::kInt, 64},
-    {ValueKind::kFloat, 64},
-};
-
 constexpr uint64_t kLengthBytes = 8;                 // of a text
 constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;         // the length of the name, the type, a number of one byte
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;  // the length of the name, the rank, the type, the offset
-constexpr uint64_t kMaxKeyNameBytes = 65535;
-constexpr uint32_t kMaxRank = 4;
-constexpr uint64_t kLongName = 64;  // ggml has room for shorter names only
-constexpr uint64_t kDefaultAlignment = 32;
-constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
-constexpr absl::string_view kAlignmentKey = "general.alignment";
-constexpr uint64_t kMemoryOfValue = 64;  // in the tree, its bytes apart
+constexpr uint64_t kMemoryOfValue = 64;              // in the tree, its bytes apart
 
 std::optional<uint64_t> RoundUp(uint64_t value, uint64_t alignment) {
   const std::optional<uint64_t> sum = CheckedAdd(value, alignment - 1);
@@ -190,7 +173,7 @@ absl::StatusOr<uint64_t> AlignmentOf(const std::vector<HeaderKey>& keys, const V
       return absl::DataLossError(absl::StrCat(kAlignmentKey, " is not a uint32"));
     }
     const uint64_t alignment = value.uint_value();
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kMaxAlignment) {
+    if (!IsAlignment(alignment)) {
       return absl::DataLossError(
           absl::StrCat(kAlignmentKey, " is ", alignment, "; wanted a power of two of at most ", kMaxAlignment));
     }
@@ -356,7 +339,7 @@ absl::StatusOr<ValueTree> ReadFileArray(const ByteSource& source, const FileArra
   HeaderMemory memory{&tree, &enough};
   memory.counted_bytes = array.offset;
   HeaderCursor cursor(source, array.offset, big_endian);
-  const ValueType type = {array.kind, array.kind == ValueKind::kBool ? 8 : array.bits};
+  const ValueType type = {array.kind, array.kind == ValueKind::kBool ? 8 : array.bits, ""};
   CASK_RETURN_IF_ERROR(ValueParser(&cursor, &memory).Items(type, array.count).status());
   return tree;
 }

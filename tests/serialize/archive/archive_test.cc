@@ -190,7 +190,7 @@ TEST(FormatForName, GoesByTheExtension) {
   };
   EXPECT_EQ(name("x.pb"), "tensorproto");
   EXPECT_EQ(name("a.b/x.TFRecord"), "records");
-  for (const char* format : {"gguf", "onnx", "torch"}) {
+  for (const char* format : {"onnx", "torch"}) {
     const std::string path = absl::StrCat("x.", format == absl::string_view("torch") ? "pt" : format);
     EXPECT_THAT(name(path), HasSubstr(absl::StrCat("the format ", format, " are read, not written"))) << path;
   }

@@ -68,7 +68,6 @@ std::shared_ptr<ListingBudget> BudgetOf(int64_t bytes) {
 // A file with several tensors of a format that is read only; "" for a format that has none here.
 std::string FileOf(const ArchiveFormat& format) {
   const std::map<absl::string_view, std::string> files = {
-      {"gguf", "tests/fuzz/corpus/gguf/plain"},
       {"onnx", "tests/fuzz/corpus/onnx/model"},
       {"torch", "tests/fuzz/corpus/torch_file/zip"},
   };

@@ -1,0 +1,47 @@
+// The types of values in GGUF metadata (FORMAT.md section 3), by their number in a file.
+
+#ifndef TENSORCASK_SERIALIZE_GGUF_INTERNAL_VALUE_TYPES_H_
+#define TENSORCASK_SERIALIZE_GGUF_INTERNAL_VALUE_TYPES_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/values/value.h"
+
+namespace tensorcask::gguf {
+
+struct ValueType {
+  ValueKind kind;
+  int bits;  // of a number, and of a bool in a file; 0 for texts and arrays
+  absl::string_view name;
+};
+
+inline constexpr ValueType kValueTypes[] = {
+    {ValueKind::kUint, 8, "uint8"},     {ValueKind::kInt, 8, "int8"},     {ValueKind::kUint, 16, "uint16"},
+    {ValueKind::kInt, 16, "int16"},     {ValueKind::kUint, 32, "uint32"}, {ValueKind::kInt, 32, "int32"},
+    {ValueKind::kFloat, 32, "float32"}, {ValueKind::kBool, 8, "bool"},    {ValueKind::kText, 0, "text"},
+    {ValueKind::kList, 0, "array"},     {ValueKind::kUint, 64, "uint64"}, {ValueKind::kInt, 64, "int64"},
+    {ValueKind::kFloat, 64, "float64"},
+};
+inline constexpr uint32_t kArrayType = 9;
+
+inline constexpr absl::string_view kAlignmentKey = "general.alignment";  // a uint32
+inline constexpr uint64_t kDefaultAlignment = 32;
+inline constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
+inline constexpr uint64_t kMaxKeyNameBytes = 65535;
+inline constexpr uint32_t kMaxRank = 4;
+inline constexpr uint64_t kLongName = 64;  // of a tensor: ggml has room for shorter names only
+
+// True for the keys that say which part of a model a file is.
+inline bool IsSplitKey(absl::string_view name) {
+  return name == "split.no" || name == "split.count" || name == "split.tensors.count";
+}
+
+// Of general.alignment.
+inline constexpr bool IsAlignment(uint64_t value) {
+  return value != 0 && (value & (value - 1)) == 0 && value <= kMaxAlignment;
+}
+
+}  // namespace tensorcask::gguf
+
+#endif  // TENSORCASK_SERIALIZE_GGUF_INTERNAL_VALUE_TYPES_H_
