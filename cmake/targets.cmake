@@ -768,23 +768,29 @@ tensorcask_room(onnx
     serialize/onnx/dtypes.cc
     serialize/onnx/internal/external_data.cc
     serialize/onnx/internal/graph_names.cc
+    serialize/onnx/internal/model_layout.cc
     serialize/onnx/internal/model_walk.cc
+    serialize/onnx/internal/new_message.cc
     serialize/onnx/internal/reader_impl.cc
     serialize/onnx/internal/side_files.cc
     serialize/onnx/internal/tensor_message.cc
     serialize/onnx/onnx_reader.cc
+    serialize/onnx/onnx_writer.cc
     serialize/onnx/verify.cc
   HEADERS
     serialize/onnx/dtypes.h
     serialize/onnx/entry.h
     serialize/onnx/internal/external_data.h
     serialize/onnx/internal/graph_names.h
+    serialize/onnx/internal/model_layout.h
     serialize/onnx/internal/model_walk.h
+    serialize/onnx/internal/new_message.h
     serialize/onnx/internal/reader_impl.h
     serialize/onnx/internal/side_files.h
     serialize/onnx/internal/tensor_message.h
     serialize/onnx/internal/type_table.h
     serialize/onnx/onnx_reader.h
+    serialize/onnx/onnx_writer.h
   LINK
     Tensorcask::io
     Tensorcask::protowire

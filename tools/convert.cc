@@ -44,6 +44,8 @@ struct ConvertFlags {
   std::vector<std::string> dtypes;  // GLOB=DTYPE
   std::vector<std::string> sets;    // KEY=VALUE
   std::vector<std::string> unsets;  // keys
+  std::string replace_in;           // a model of ONNX
+  std::string side_file;            // "true": a name that the format chooses
   bool allow_loss = false;
   bool dry_run = false;
 };
@@ -205,7 +207,12 @@ absl::StatusOr<ExitCode> Convert(const ConvertFlags& flags, Console& console) {
   CASK_RETURN_IF_ERROR(SetOptions(flags, sources, *target, &options, console));
   OutputOptions output = flags.output;
   output.base = flags.input.base;
-  CASK_ASSIGN_OR_RETURN(const ArchiveWriterOptions write, WriterOptions(flags.destination(), *target, output));
+  CASK_ASSIGN_OR_RETURN(ArchiveWriterOptions write, WriterOptions(flags.destination(), *target, output));
+  if (target->name() != "onnx" && (!flags.replace_in.empty() || !flags.side_file.empty())) {
+    return Misuse("--replace-in and --external are for models of ONNX");
+  }
+  write.base_model = flags.replace_in;
+  if (!flags.side_file.empty()) write.side_file = flags.side_file == "true" ? "" : flags.side_file;
   options.num_threads = NumThreads();
   options.dry_run = flags.dry_run;
   std::optional<ProgressLine> progress;
@@ -261,6 +268,11 @@ Action DeclareConvert(CLI::App& app) {
       ->type_name("GLOB=DTYPE")
       ->allow_extra_args(false);
   AddMetadataOptions(app, &flags->sets, &flags->unsets);
+  app.add_option("--replace-in", flags->replace_in,
+                 "Make an ONNX model of this one: the tensors replace its initializers")
+      ->type_name("PATH");
+  app.add_flag("--external", flags->side_file,
+               "Store the elements of an ONNX model in a side file, DST.data or --external=NAME");
   app.add_flag(
       "--allow-loss", flags->allow_loss,
       "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors "
@@ -306,6 +318,11 @@ Action DeclareConvert(CLI::App& app) {
       "that become copies are listed.\n\n"
       "GGUF to GGUF: blocks and metadata stay as they are; --dtype decodes the tensors that it takes, and "
       "--set KEY=uint32:7 sets a number of that type. Blocks become float32 in other formats.\n\n"
+      "ONNX: DST.onnx is made of the model that --replace-in names, or of SRC if that is one model. Initializers get "
+      "the "
+      "tensors of their names, which have the same dtypes and shapes; everything else stays as it is, byte by byte. "
+      "Elements lie in the model, or with --external in a side file beside it, except those of less than 1 KiB. "
+      "DST.pb with --to onnx holds one tensor.\n\n"
       "If two SRC have different values of one key of their metadata, --set or --unset decides. --unset KEY is an "
       "error if no SRC has the KEY.\n\n"
       "Examples:\n"
@@ -315,7 +332,9 @@ Action DeclareConvert(CLI::App& app) {
       "  tensorcask convert --level high --base step-100 step-200 step-200-small\n"
       "  tensorcask convert --rename bias=dense/bias bias.pb one.ckpt\n"
       "  tensorcask convert --shard-size 2GB model.safetensors shards/model.safetensors.index.json\n"
-      "  tensorcask convert --dtype '*=bfloat16' model.gguf model.safetensors\n"
+      "  tensorcask convert --dtype '*=bfloat16' model.gguf plain.safetensors\n"
+      "  tensorcask convert --replace-in base.onnx tuned.safetensors tuned.onnx\n"
+      "  tensorcask convert --external model.onnx split/model.onnx\n"
       "  tensorcask convert dense/weight=a/x.npy dense/bias=b/x.npy both.npz\n"
       "  tensorcask convert base/=a.safetensors tuned/=b.safetensors all.safetensors\n"
       "  tensorcask convert --opaque-dtype float8_e4m3fn scales.npz scales.safetensors");

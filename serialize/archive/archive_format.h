@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,10 @@ struct ArchiveWriterOptions {
   // Stores the elements of dtypes that the format holds only opaquely (ArchiveFormat::StoresAsRawBytes). false: they
   // are an error.
   bool store_opaquely = false;
+  // onnx: the model whose initializers the tensors replace (OnnxWriter::CreateModel), and the name of the side file for
+  // their elements; "" for a name that the format chooses, nullopt for none.
+  std::string base_model;
+  std::optional<std::string> side_file;
   FileMetadata file_metadata;
   // What the format keeps of ArchiveReader::Values() (ArchiveFormat::HoldsValue), in this order. An entry of
   // file_metadata with the name of a value replaces it, and gets its type where the format has types.
@@ -111,6 +116,7 @@ struct ArchiveTraits {
   bool optional_checksums = false;  // ArchiveWriterOptions::checksums
   bool has_signature = true;        // false: only the extension or the user can tell the format
   bool is_written = true;           // false: Create fails
+  bool needs_base = false;          // a new file of several tensors is made of another one: base_model
   bool is_prefix = false;           // a path is the common beginning of the names of several files
 };
 

@@ -34,7 +34,7 @@ absl::Status CheckTargetView(DType dtype, const TensorShape& shape, const Tensor
 }
 
 absl::StatusOr<std::unique_ptr<const ReaderImpl>> OpenFile(std::shared_ptr<const ByteSource> file,
-                                                           absl::StatusOr<ContainedFolder> folder,
+                                                           SideFiles::OpenFolder open_folder,
                                                            const OnnxReaderOptions& options) {
   WalkOptions walk;
   walk.limits = options.limits;
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<const ReaderImpl>> OpenFile(std::shared_ptr<const
   if (kind == MessageKind::kUnknown) kind = MessageKind::kModel;
   absl::StatusOr<FoundTensors> found = FindTensors(*file, kind, walk);
   if (!found.ok()) return ExplainContent(InFile(found.status(), file->name()), *file, "onnx");
-  return std::make_unique<const ReaderImpl>(std::move(file), *std::move(found), std::move(folder), options);
+  return std::make_unique<const ReaderImpl>(std::move(file), *std::move(found), std::move(open_folder), options);
 }
 
 }  // namespace
@@ -55,17 +55,17 @@ using onnx::ReaderImpl;
 absl::StatusOr<OnnxReader> OnnxReader::Open(const std::string& path, const OnnxReaderOptions& options) {
   CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
   const auto links = options.follow_links ? ContainedFolder::Links::kContained : ContainedFolder::Links::kRefused;
-  CASK_ASSIGN_OR_RETURN(auto impl,
-                        onnx::OpenFile(std::move(file), ContainedFolder::Of(path, links, options.read), options));
+  const auto open_folder = [path, links, read = options.read] { return ContainedFolder::Of(path, links, read); };
+  CASK_ASSIGN_OR_RETURN(auto impl, onnx::OpenFile(std::move(file), open_folder, options));
   return OnnxReader(std::move(impl));
 }
 
 absl::StatusOr<OnnxReader> OnnxReader::OpenSource(std::shared_ptr<const ByteSource> source,
                                                   const OnnxReaderOptions& options) {
-  CASK_ASSIGN_OR_RETURN(
-      auto impl,
-      onnx::OpenFile(std::move(source),
-                     absl::FailedPreconditionError("it was opened without the folder of its side files"), options));
+  const auto open_folder = []() -> absl::StatusOr<ContainedFolder> {
+    return absl::FailedPreconditionError("it was opened without the folder of its side files");
+  };
+  CASK_ASSIGN_OR_RETURN(auto impl, onnx::OpenFile(std::move(source), open_folder, options));
   return OnnxReader(std::move(impl));
 }
 

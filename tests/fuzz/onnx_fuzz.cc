@@ -1,5 +1,6 @@
 // Bytes as an ONNX model, tensor or sequence: what opens keeps its promises, and every way of reading gives the same
-// elements. Inputs that begin with '#' are the external_data of a tensor instead: lines of key, '=' and value.
+// elements; a model that is made of a model, with the same tensors, has them, too. Inputs that begin with '#' are the
+// external_data of a tensor instead: lines of key, '=' and value.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +15,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/onnx/dtypes.h"
 #include "tensorcask/serialize/onnx/internal/external_data.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
+#include "tensorcask/serialize/onnx/onnx_writer.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/fuzz/fuzz_input.h"
@@ -46,6 +50,42 @@ void CheckTensor(const OnnxReader& reader, const OnnxEntry& entry, size_t file_b
   const absl::StatusOr<Tensor> row = reader.ReadSlice(entry.name, *TensorSlice::Create(extents));
   FUZZ_CHECK(row.ok(), row.status().ToString());
   FUZZ_CHECK(row->bytes() == tensor->bytes().substr(tensor->bytes().size() - row->bytes().size()), entry.name);
+}
+
+// `bytes` are those of `reader`.
+void CheckCopy(const OnnxReader& reader, absl::string_view bytes) {
+  MemoryFileSystem files;
+  files.Put("m.onnx", bytes);
+  OnnxWriterOptions options;
+  options.file_system = &files;
+  absl::StatusOr<OnnxWriter> writer = OnnxWriter::CreateModel("n.onnx", "m.onnx", options);
+  FUZZ_CHECK(writer.ok(), writer.status().ToString());
+  std::vector<std::pair<std::string, Tensor>> copied;
+  for (const OnnxEntry& entry : reader.entries()) {
+    absl::StatusOr<Tensor> tensor = reader.Read(entry.name);
+    if (tensor.ok()) copied.emplace_back(entry.name, *std::move(tensor));
+  }
+  for (const auto& [name, tensor] : copied) {
+    FUZZ_CHECK(writer->Declare(name, tensor.dtype(), tensor.shape()).ok(), name);
+  }
+  for (const auto& [name, tensor] : copied) {
+    const absl::Status added = writer->Add(name, tensor);
+    FUZZ_CHECK(added.ok(), added.ToString());
+  }
+  const absl::Status finished = writer->Finish();
+  if (!finished.ok() && !reader.side_files().empty()) return;  // which are not there
+  FUZZ_CHECK(finished.ok(), finished.ToString());
+  OnnxReaderOptions read;
+  read.read.file_system = &files;
+  const absl::StatusOr<OnnxReader> again = OnnxReader::Open("n.onnx", read);
+  FUZZ_CHECK(again.ok(), again.status().ToString());
+  FUZZ_CHECK(again->entries().size() == reader.entries().size(), "tensors");
+  for (const auto& [name, tensor] : copied) {
+    const absl::StatusOr<Tensor> read_again = again->Read(name);
+    FUZZ_CHECK(read_again.ok(), read_again.status().ToString());
+    FUZZ_CHECK(read_again->dtype() == tensor.dtype() && read_again->shape() == tensor.shape(), name);
+    FUZZ_CHECK(tensor.dtype() == DType::kString || read_again->bytes() == tensor.bytes(), name);
+  }
 }
 
 void CheckExternal(absl::string_view text) {
@@ -92,6 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     FUZZ_CHECK(names.insert(entry.name).second, entry.name);
     CheckTensor(*reader, entry, size);
   }
+  if (reader->kind() == OnnxReader::Kind::kModel) CheckCopy(*reader, bytes);
   int64_t damages = 0;
   const absl::StatusOr<OnnxCounts> counts = reader->VerifyAll([&](const OnnxDamage&) { ++damages; });
   FUZZ_CHECK(counts.ok(), counts.status().ToString());

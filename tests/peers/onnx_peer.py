@@ -1,4 +1,5 @@
-"""ONNX's own package writes, and we read: every data type in every form, models, side files, sequences, sparse tensors."""
+"""ONNX's own package writes, and we read: every data type in every form, models, side files, sequences, sparse tensors.
+We write, and it reads and checks: tensors, models with other initializers, side files."""
 
 import os
 import unittest
@@ -180,6 +181,80 @@ class Onnx(peer.Scratch):
             self.assertGreater(len(os.listdir(folder)), 1)
             ours.tool("verify", path)
             peer.carried(ONNX, "it writes with side files, we read", len(expected))
+
+    def same_array(self, tensor, data_type, array, folder=""):
+        """The message says what the array has, element by element."""
+        self.assertEqual((tensor.data_type, tuple(tensor.dims)), (data_type, array.shape))
+        read = numpy_helper.to_array(tensor, folder)
+        self.assertEqual(facts(data_type, read), facts(data_type, array))
+
+    def test_it_reads_tensors_in_files_of_their_own(self):
+        rng = np.random.default_rng(703)
+        for data_type in DTYPES:
+            for shape in ((3, 5), (), (7,), (0, 2)):
+                array = random_array(rng, data_type, shape)
+                onnx.save(model_of(numpy_helper.from_array(array, "x")), self.path("m.onnx"))
+                ours.convert(self.path("m.onnx"), self.path("x.pb"), "--to", "onnx", "--overwrite")
+                tensor = onnx.load_tensor(self.path("x.pb"))
+                self.assertEqual(tensor.name, "x")
+                onnx.checker.check_tensor(tensor)
+                self.same_array(tensor, data_type, array)
+                peer.carried(ONNX, "we write tensors, it reads", 1)
+
+    def test_it_reads_models_with_other_initializers(self):
+        """Graphs in nodes, documentation and typed fields around them; the rest of the model is the same message."""
+        rng = np.random.default_rng(704)
+        old = {f"w{i}": (data_type, random_array(rng, data_type, (17, 100))) for i, data_type in enumerate(DTYPES)}
+        tensors = [numpy_helper.from_array(array, name) for name, (_, array) in old.items()]
+        for tensor in tensors:
+            tensor.doc_string = f"doc of {tensor.name}"
+        deep = numpy_helper.from_array(np.arange(5, dtype=np.int64), "deep")
+        branch = helper.make_graph([], "then", [], [], initializer=[deep])
+        node = helper.make_node("If", ["c"], ["y"], name="if", then_branch=branch, else_branch=branch)
+        base = model_of(*tensors, nodes=[node])
+        onnx.save(base, self.path("base.onnx"))
+        new = {name: (data_type, random_array(rng, data_type, (17, 100))) for name, (data_type, _) in old.items()}
+        onnx.save(model_of(*(numpy_helper.from_array(array, name) for name, (_, array) in new.items())),
+                  self.path("new.onnx"))  # fmt: skip
+        folder = self.path("external")
+        os.mkdir(folder)
+        for target, options in ((self.path("m.onnx"), ()), (os.path.join(folder, "m.onnx"), ("--external",))):
+            ours.convert(self.path("new.onnx"), target, "--replace-in", self.path("base.onnx"), *options)
+            model = onnx.load(target, load_external_data=False)
+            self.assertEqual(any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer),
+                             bool(options))  # fmt: skip
+            onnx.load_external_data_for_model(model, os.path.dirname(target))
+            self.assertEqual(len(model.graph.initializer), len(new))
+            for tensor in model.graph.initializer:
+                self.assertEqual(tensor.doc_string, f"doc of {tensor.name}")
+                self.same_array(tensor, *new[tensor.name])
+            del model.graph.initializer[:]
+            without = onnx.ModelProto()
+            without.CopyFrom(base)
+            del without.graph.initializer[:]
+            self.assertEqual(model, without)
+            peer.carried(ONNX, f"we replace initializers{' in a side file' * bool(options)}, it reads", len(new))
+        ours.convert(os.path.join(folder, "m.onnx"), self.path("joined.onnx"))
+        joined = onnx.load(self.path("joined.onnx"))
+        for tensor in joined.graph.initializer:
+            self.same_array(tensor, *new[tensor.name])
+        peer.carried(ONNX, "we join models, it reads", len(new))
+
+    def test_its_checker_accepts_models(self):
+        weight = numpy_helper.from_array(np.arange(4096, dtype=np.float32).reshape(64, 64), "w")
+        value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])
+        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 64])
+        graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [value], [result], [weight])
+        onnx.save(helper.make_model(graph), self.path("m.onnx"))
+        onnx.checker.check_model(self.path("m.onnx"), full_check=True)
+        np.save(self.path("w.npy"), np.ones((64, 64), np.float32))
+        ours.convert("w=" + self.path("w.npy"), self.path("n.onnx"), "--replace-in", self.path("m.onnx"))
+        ours.convert(self.path("n.onnx"), self.path("e.onnx"), "--external")
+        for name in ("n.onnx", "e.onnx"):
+            onnx.checker.check_model(self.path(name), full_check=True)
+            model = onnx.load(self.path(name))
+            self.assertEqual(numpy_helper.to_array(model.graph.initializer[0]).sum(), 4096)
+        peer.carried(ONNX, "we write models, its checker accepts them", 2)
 
     def test_graphs_in_nodes_and_sparse_tensors(self):
         array = np.arange(4, dtype=np.int64)

@@ -57,6 +57,6 @@ def test_a_side_file_outside_the_folder_is_refused(tmp_path):
             reader["b"]
 
 
-def test_is_not_written(tmp_path):
-    with pytest.raises(tc.Error, match="read, not written"):
+def test_a_model_is_made_of_another_one(tmp_path):
+    with pytest.raises(tc.Error, match="made of another model"):
         tc.save(tmp_path / "new.onnx", {"w": np.zeros(3)})

@@ -33,7 +33,8 @@ TABLE = {
 # What a program needs and a function does not: help, another form of the result, what the dtype of an array says, and
 # what is chosen in Python itself.
 OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--limit", "--names"}
-MISSING = {"save": {*SELECTING, "--allow-loss"}}  # the caller chooses the arrays
+MODELS = {"--replace-in", "--external"}  # of ONNX
+MISSING = {"save": {*SELECTING, "--allow-loss"}, "convert": MODELS}  # the caller of save chooses the arrays
 # What a program decides by itself.
 OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base"}
 

@@ -23,7 +23,7 @@ class FormatsByName(Archives):
         for name in ("m.h5", "dir.d/m.bin"):
             done = run("convert", prefix, self.path(name))
             self.assert_one_line(done, 2, "no known format has the extension", "--to")
-        self.assert_one_line(run("convert", prefix, self.path("m.onnx")), 2, "format onnx are read, not written")
+        self.assert_one_line(run("convert", prefix, self.path("m.onnx")), 1, "made of another model", "--replace-in")
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("m.")], [])
         self.good("convert", "--to", "checkpoint", prefix, self.path("m.h5"))
         self.assertTrue(os.path.exists(self.path("m.h5.index")))

@@ -45,6 +45,16 @@ def object_graph():
     return "dtype: DT_STRING tensor_shape { } string_val: '" + "".join(f"\\{byte:03o}" for byte in graph) + "'"
 
 
+def onnx_model():
+    """A model of ONNX with an initializer `model.weight`, float32 [2]."""
+
+    def field(number, content):
+        return leb128(number << 3 | 2) + leb128(len(content)) + content
+
+    weight = b"\x08\x02\x10\x01" + field(8, b"model.weight") + field(9, struct.pack("<2f", 1, 2))
+    return b"\x08\x0d" + field(7, field(5, weight)) + field(8, b"\x10\x15")
+
+
 class HelpExamples(Archives):
     def prepare(self):
         """The files that examples read."""
@@ -75,7 +85,12 @@ class HelpExamples(Archives):
             self.good("convert", "--include=dense/bias", self.path("weights"), self.path(name))
         self.good("convert", r"--rename=s/^model\.//", "--dtype=*=bfloat16", self.path("weights"),
                   self.path("model-bfloat16.safetensors"))
-        for folder in ("a", "b", "shards", "models", "bin", "run", "host"):
+        self.good("convert", "--include=model.weight", self.path("weights"), self.path("tuned.safetensors"))
+        self.good("convert", "--set=tokenizer.chat_template=x", self.path("weights"), self.path("model.gguf"))
+        for name in ("base.onnx", "model.onnx"):
+            with open(self.path(name), "wb") as file:
+                file.write(onnx_model())
+        for folder in ("a", "b", "shards", "models", "bin", "run", "host", "split"):
             os.mkdir(self.path(folder))
         for folder in ("a", "b"):
             self.good("convert", "--include=dense/bias", self.path("weights"), self.path(f"{folder}/x.npy"))

@@ -9,7 +9,7 @@ import sys
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import Archives, floats, run  # noqa: E402
+from tool_testing import Archives, floats, read, run  # noqa: E402
 
 
 def varint(value):
@@ -92,9 +92,53 @@ class Onnx(Archives):
         self.good("convert", "--allow-loss", path, self.path("m.ckpt"))
         self.assertEqual(self.good("show", self.path("m.ckpt"), "words"), self.good("show", path, "words"))
 
-    def test_models_are_not_written(self):
-        self.assert_one_line(run("convert", self.model(), self.path("n.onnx")), 2, "onnx are read, not written")
-        self.assertFalse(os.path.exists(self.path("n.onnx")))
+    def test_initializers_are_replaced_in_a_model(self):
+        base, more = self.small(), sub(14, sub(1, b"author") + sub(2, b"me"))
+        new = struct.pack("<6f", *range(10, 16))
+        content = lambda kernel: model(  # noqa: E731
+            raw(1, (2, 3), b"dense/kernel", kernel),
+            tensor(7, (3,), b"ids", sub(7, b"\x05\x06\x07")),
+            raw(22, (3,), b"packed", b"\xf1\x02"),
+            tensor(8, (2,), b"words", sub(6, b"a") + sub(6, b"bc")),
+            more=more,
+        )
+        self.assertEqual(read(base), content(KERNEL))
+        self.file("other.onnx", model(raw(1, (2, 3), b"dense/kernel", new)))
+        self.good("convert", self.path("other.onnx"), self.path("k.safetensors"))
+        self.good("convert", "--replace-in", base, self.path("k.safetensors"), self.path("n.onnx"))
+        self.assertEqual(read(self.path("n.onnx")), content(new))
+        done = run("convert", self.path("k.safetensors"), self.path("o.onnx"))
+        self.assert_one_line(done, 1, "made of another model", "--replace-in")
+        self.good("convert", self.path("k.safetensors"), self.path("bad.safetensors"), "--rename", "dense/kernel=none")
+        done = run("convert", "--replace-in", base, self.path("bad.safetensors"), self.path("o.onnx"))
+        self.assert_one_line(done, 1, '"none" is no initializer')
+        done = run("convert", "--replace-in", base, self.path("k.safetensors"), self.path("o.npz"))
+        self.assert_one_line(done, 2, "for models of ONNX")
+        self.assertFalse(os.path.exists(self.path("o.onnx")))
+        self.good("convert", "--overwrite", "--replace-in", base, self.path("k.safetensors"), base)
+        self.assertEqual(read(base), content(new))
+
+    def test_elements_move_to_a_side_file_and_back(self):
+        big = bytes(range(256)) * 8
+        path = self.file("m.onnx", model(raw(2, (2048,), b"big", big), raw(2, (1,), b"small", b"x")))
+        self.good("convert", "--external", path, self.path("s.onnx"))
+        self.assertEqual(read(self.path("s.onnx.data")), big)
+        self.assertLess(os.path.getsize(self.path("s.onnx")), 300)
+        self.good("convert", "--external=named.bin", self.path("s.onnx"), self.path("t.onnx"))
+        self.assertEqual(read(self.path("named.bin")), big)
+        self.good("verify", self.path("t.onnx"))
+        self.good("convert", self.path("t.onnx"), self.path("u.onnx"))
+        self.assertEqual(read(self.path("u.onnx")), read(path))
+        done = run("convert", "--external=../out.bin", path, self.path("v.onnx"))
+        self.assert_one_line(done, 1, "side file")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["m.onnx", "named.bin", "s.onnx", "s.onnx.data", "t.onnx", "u.onnx"])
+
+    def test_a_tensor_in_a_file_of_its_own_is_written(self):
+        path = self.file("m.onnx", model(raw(1, (2, 3), b"w", KERNEL), raw(2, (1,), b"small", b"x")))
+        self.good("convert", "--to", "onnx", "--include", "w", path, self.path("w.pb"))
+        self.assertEqual(read(self.path("w.pb")), raw(1, (2, 3), b"w", KERNEL))
+        done = run("convert", "--to", "onnx", path, self.path("two.pb"))
+        self.assert_one_line(done, 1, "exactly one tensor, 2")
 
     def test_the_extension_pb_is_of_two_messages(self):
         ours = self.file("ours.pb", raw(1, (2, 3), b"x", KERNEL))

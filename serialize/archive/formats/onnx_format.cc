@@ -10,6 +10,7 @@
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/onnx/dtypes.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
+#include "tensorcask/serialize/onnx/onnx_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -130,13 +131,47 @@ class OnnxArchiveReader final : public ArchiveReader {
   const bool has_names_;
 };
 
+class OnnxArchiveWriter final : public ArchiveWriter {
+ public:
+  OnnxArchiveWriter(FileSystem* file_system, OnnxWriter writer)
+      : file_system_(file_system), writer_(std::move(writer)) {}
+
+  absl::Status Declare(const ArchiveEntry& entry) override {
+    return writer_.Declare(entry.name, entry.dtype, entry.shape);
+  }
+  absl::StatusOr<ReplacedFiles> Start() override { return writer_.Start(); }
+  absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
+    return writer_.Add(entry.name, tensor.view);
+  }
+  bool writes_in_blocks(const ArchiveEntry& entry) const override { return OnnxWriter::WritesSlices(entry.dtype); }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    return writes_in_blocks(entry) ? writer_.AddSlice(entry.name, slice, elements)
+                                   : ArchiveWriter::AddSlice(entry, metadata, slice, elements);
+  }
+
+ private:
+  absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    uint64_t bytes = 0;
+    for (const std::string& path : writer_.files()) bytes += BytesOfFile(path, file_system_);
+    return bytes;
+  }
+
+  FileSystem* const file_system_;
+  OnnxWriter writer_;
+};
+
+constexpr absl::string_view kTensorExtension = ".pb";
+constexpr absl::string_view kFrameworkKey = "format";  // of safetensors, which only names a framework
+
 }  // namespace
 
 ArchiveTraits OnnxArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.file_metadata = true;
   traits.strings = true;
-  traits.is_written = false;
+  traits.needs_base = true;
   return traits;
 }
 
@@ -155,6 +190,31 @@ bool OnnxArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OnnxArchiveFormat::Open(const std::string& path,
                                                                        const ArchiveReaderOptions& options) const {
   return OnnxArchiveReader::Open(path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> OnnxArchiveFormat::Create(const std::string& path,
+                                                                         const ArchiveWriterOptions& options) const {
+  OnnxWriterOptions write;
+  write.file_system = options.file_system;
+  write.sync = options.sync;
+  write.overwrite = options.overwrite;
+  write.use_side_file = options.side_file.has_value();
+  write.side_file = options.side_file.value_or("");
+  const bool is_tensor = absl::EndsWithIgnoreCase(path, kTensorExtension);
+  if (!is_tensor && options.base_model.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": a model of ONNX has more than tensors: it is made of another model, whose initializers "
+                     "they replace (--replace-in); a file NAME.pb holds one tensor alone"));
+  }
+  CASK_ASSIGN_OR_RETURN(OnnxWriter writer, is_tensor ? OnnxWriter::CreateTensor(path, write)
+                                                     : OnnxWriter::CreateModel(path, options.base_model, write));
+  for (const auto& [key, value] : options.file_metadata) {
+    // Fields of the model that the tensors come from; those of the base stay.
+    const bool is_of_model = absl::StartsWith(key, "onnx.");
+    if (key != kFrameworkKey && !is_of_model) CASK_RETURN_IF_ERROR(writer.AddMetadata(key, value));
+  }
+  return std::unique_ptr<ArchiveWriter>(new OnnxArchiveWriter(options.file_system, std::move(writer)));
 }
 
 }  // namespace tensorcask

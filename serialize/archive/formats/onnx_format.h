@@ -1,4 +1,7 @@
-// ONNX models, and ONNX tensors and sequences in files of their own, as an archive format that is only read.
+// ONNX models, and ONNX tensors and sequences in files of their own, as an archive format.
+//
+// A file NAME.pb that is written holds one tensor. A model is made of another one, ArchiveWriterOptions::base_model
+// (which ConvertArchives sets to its source, if that is one model); the tensors replace its initializers.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ONNX_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ONNX_FORMAT_H_
@@ -12,6 +15,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {
@@ -26,6 +30,8 @@ class OnnxArchiveFormat final : public ArchiveFormat {
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                        const ArchiveWriterOptions& options) const override;
 };
 
 }  // namespace tensorcask

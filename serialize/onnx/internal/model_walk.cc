@@ -93,6 +93,8 @@ struct Frame {
   Field type;                               // of a node
   std::unique_ptr<TensorMessage> constant;  // the tensor of a node's attribute, with WalkOptions::constants
   std::string path;                         // of a sequence: "0.2.", in front of the numbers of its tensors
+  Field field;                              // that has the message; size 0 and position 0: the file
+  size_t tensors_before = 0;                // in the list
 };
 
 // Which of Frame::counts numbers a message that `field` of the message around it holds.
@@ -167,8 +169,15 @@ class Walk {
       }
       cursor_.Seek(end);
     }
+    if (stack_.size() > 1) NoteEnclosing(frame.field, frame.tensors_before);
     stack_.pop_back();
     return absl::OkStatus();
+  }
+
+  // Notes a message that has ended, if it has tensors.
+  void NoteEnclosing(const Field& field, size_t tensors_before) {
+    if (!options_.enclosing || found_.tensors.size() == tensors_before) return;
+    found_.enclosing.push_back({field.number, field.position, field.begin, field.end()});
   }
 
   absl::Status Enter(Message to, const Field& field) {
@@ -188,6 +197,8 @@ class Walk {
     if (to == Message::kTensor || to == Message::kSparse) return EnterTensor(to, field);
     Frame frame;
     frame.message = to;
+    frame.field = field;
+    frame.tensors_before = found_.tensors.size();
     frame.end = field.end();
     frame.graph = stack_.back().graph;
     frame.number = stack_.back().counts[SlotOf(to, field.number)]++;
@@ -224,7 +235,10 @@ class Walk {
   }
 
   absl::StatusOr<TensorMessage> Parse(const Field& field) {
-    return ParseTensor(&cursor_, field.begin, field.end(), options_.limits);
+    CASK_ASSIGN_OR_RETURN(TensorMessage tensor, ParseTensor(&cursor_, field.begin, field.end(), options_.limits));
+    tensor.field = field.number;
+    tensor.position = field.position;
+    return tensor;
   }
 
   // Gives `frame`, a graph or function that begins, a number and a label.
@@ -311,7 +325,9 @@ class Walk {
     const int graph = stack_.back().graph;
     CASK_RETURN_IF_ERROR(Add(absl::StrCat(name, ".values"), name, std::move(*parts[0]), graph));
     found_.sparse.push_back({found_.tensors.size(), *shape});
-    return Add(absl::StrCat(name, ".indices"), name, std::move(*parts[1]), graph);
+    CASK_RETURN_IF_ERROR(Add(absl::StrCat(name, ".indices"), name, std::move(*parts[1]), graph));
+    NoteEnclosing(sparse, found_.tensors.size() - 2);
+    return absl::OkStatus();
   }
 
   static std::string OnnxName(const TensorMessage& tensor) {

@@ -47,16 +47,26 @@ struct SparseTensor {
   TensorShape shape;
 };
 
+// A message around tensors, in a field of another one.
+struct EnclosingMessage {
+  uint32_t field = 0;
+  uint64_t position = 0;  // of the field
+  uint64_t begin = 0;     // of the message
+  uint64_t end = 0;
+};
+
 struct FoundTensors {
   MessageKind kind = MessageKind::kUnknown;
   std::vector<FoundTensor> tensors;  // in the order of the file
   std::vector<SparseTensor> sparse;
+  std::vector<EnclosingMessage> enclosing;  // with WalkOptions::enclosing, all that have tensors
   std::map<std::string, std::string> metadata;
   std::vector<std::string> notes;
 };
 
 struct WalkOptions {
   DecodeLimits limits;
+  bool enclosing = false;
   bool constants = false;  // also the tensors of Constant nodes, by the names of their outputs
 };
 

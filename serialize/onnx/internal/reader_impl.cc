@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/onnx/internal/tensor_message.h"
 #include "tensorcask/serialize/protowire/wire_cursor.h"
 #include "tensorcask/serialize/stored/packed_elements.h"
@@ -19,12 +20,12 @@ namespace tensorcask::onnx {
 
 using Form = OnnxEntry::Form;
 
-ReaderImpl::ReaderImpl(std::shared_ptr<const ByteSource> file, FoundTensors found,
-                       absl::StatusOr<ContainedFolder> folder, const OnnxReaderOptions& options)
+ReaderImpl::ReaderImpl(std::shared_ptr<const ByteSource> file, FoundTensors found, SideFiles::OpenFolder open_folder,
+                       const OnnxReaderOptions& options)
     : file_(std::move(file)),
       kind_(found.kind),
       options_(options),
-      side_files_(std::move(folder)),
+      side_files_(FolderOf(file_->name()), std::move(open_folder)),
       sparse_(std::move(found.sparse)),
       metadata_(std::move(found.metadata)),
       notes_(std::move(found.notes)) {

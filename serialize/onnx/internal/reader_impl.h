@@ -15,7 +15,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/io/contained_folder.h"
 #include "tensorcask/serialize/onnx/entry.h"
 #include "tensorcask/serialize/onnx/internal/model_walk.h"
 #include "tensorcask/serialize/onnx/internal/side_files.h"
@@ -35,7 +34,7 @@ class ReaderImpl {
   };
 
   // Requires: `found` is of `file`.
-  ReaderImpl(std::shared_ptr<const ByteSource> file, FoundTensors found, absl::StatusOr<ContainedFolder> folder,
+  ReaderImpl(std::shared_ptr<const ByteSource> file, FoundTensors found, SideFiles::OpenFolder open_folder,
              const OnnxReaderOptions& options);
 
   const std::string& path() const { return file_->name(); }

@@ -17,7 +17,8 @@ size_t SideFiles::Add(const std::string& location) {
   const auto [it, is_new] = numbers_.emplace(location, files_.size());
   if (is_new) {
     files_.push_back({location, nullptr, "", false});
-    paths_.push_back(folder_.ok() ? folder_->PathOf(location) : location);
+    const bool is_here = folder_path_.empty() || folder_path_ == ".";
+    paths_.push_back(is_here ? location : absl::StrCat(folder_path_, folder_path_.back() == '/' ? "" : "/", location));
   }
   return it->second;
 }
@@ -26,8 +27,9 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> SideFiles::Open(size_t number)
   const std::lock_guard<std::mutex> lock(mutex_);
   File& file = files_[number];
   if (file.source != nullptr) return file.source;
-  CASK_RETURN_IF_ERROR(folder_.status());
-  CASK_ASSIGN_OR_RETURN(file.source, folder_->Open(file.location));
+  if (!folder_) folder_ = open_folder_();
+  CASK_RETURN_IF_ERROR(folder_->status());
+  CASK_ASSIGN_OR_RETURN(file.source, (**folder_).Open(file.location));
   FileSystem* files = nullptr;
   IoResult handle = -1;
   FileInfo info;

@@ -4,8 +4,10 @@
 #define TENSORCASK_SERIALIZE_ONNX_INTERNAL_SIDE_FILES_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +23,12 @@ namespace tensorcask::onnx {
 // Open, Sha1Of and notes are safe from several threads.
 class SideFiles {
  public:
-  // `folder`: that of the model, or why there is none, which is then the error of Open.
-  explicit SideFiles(absl::StatusOr<ContainedFolder> folder) : folder_(std::move(folder)) {}
+  // Opens the folder of the model, when a side file is first needed. Its error is that of Open.
+  using OpenFolder = std::function<absl::StatusOr<ContainedFolder>()>;
+
+  // `folder`: its path, for the names of files.
+  SideFiles(std::string folder, OpenFolder open_folder)
+      : folder_path_(std::move(folder)), open_folder_(std::move(open_folder)) {}
 
   // The number of the file `location`, a ContainedName. Before the first Open.
   size_t Add(const std::string& location);
@@ -43,10 +49,12 @@ class SideFiles {
     bool has_other_names = false;
   };
 
-  absl::StatusOr<ContainedFolder> folder_;
+  const std::string folder_path_;
+  const OpenFolder open_folder_;
   absl::flat_hash_map<std::string, size_t> numbers_;  // by location
   std::vector<std::string> paths_;
   mutable std::mutex mutex_;
+  mutable std::optional<absl::StatusOr<ContainedFolder>> folder_;  // nullopt: not opened yet
   mutable std::vector<File> files_;
 };
 

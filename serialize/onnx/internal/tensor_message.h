@@ -30,7 +30,9 @@ struct TensorMessage {
     kExternal,  // in a side file
   };
 
-  uint64_t begin = 0;  // of the message in the file
+  uint32_t field = 0;     // that has the message; 0: the message is the file
+  uint64_t position = 0;  // of that field
+  uint64_t begin = 0;     // of the message in the file
   uint64_t end = 0;
   std::string name;
   int64_t data_type = 0;

@@ -190,10 +190,7 @@ TEST(FormatForName, GoesByTheExtension) {
   };
   EXPECT_EQ(name("x.pb"), "tensorproto");
   EXPECT_EQ(name("a.b/x.TFRecord"), "records");
-  for (const char* format : {"onnx", "torch"}) {
-    const std::string path = absl::StrCat("x.", format == absl::string_view("torch") ? "pt" : format);
-    EXPECT_THAT(name(path), HasSubstr(absl::StrCat("the format ", format, " are read, not written"))) << path;
-  }
+  EXPECT_THAT(name("x.pt"), HasSubstr("the format torch are read, not written"));
   for (const char* path : {"x", "a.bin/x", "x.ckpt", "x.ckpt-7", "x.index", ".x", "x-1.5", "x."}) {
     EXPECT_EQ(name(path), "checkpoint") << path;
   }
