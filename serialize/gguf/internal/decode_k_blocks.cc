@@ -19,6 +19,20 @@ struct ScaleAndMin {
   int min;
 };
 
+// Digits in base 3, of each byte first the first one. A byte is scaled so that multiplying by 3 moves the next digit
+// above it.
+template <int kBytes, int kDigits>
+void DecodeTernary(const uint8_t* bytes, float d, float* out) {
+  constexpr uint8_t kPowers[5] = {1, 3, 9, 27, 81};
+  for (int digit = 0; digit < kDigits; ++digit) {
+    for (int i = 0; i < kBytes; ++i) {
+      const auto rest = static_cast<uint8_t>(bytes[i] * kPowers[digit]);
+      const auto value = static_cast<int16_t>(rest * 3 >> 8);
+      out[digit * kBytes + i] = static_cast<float>(value - 1) * d;
+    }
+  }
+}
+
 }  // namespace
 
 void DecodeQ2K(const uint8_t* blocks, size_t count, float* out) {
@@ -65,9 +79,12 @@ void DecodeQ4K(const uint8_t* blocks, size_t count, float* out) {
       const float scale = d * static_cast<float>(stored.scale);
       const float min = dmin * static_cast<float>(stored.min);
       const uint8_t* const codes = block + 16 + group / 2 * 32;
-      const int shift = group % 2 * 4;
-      for (int i = 0; i < 32; ++i) {
-        numbers[group * 32 + i] = scale * static_cast<float>(codes[i] >> shift & 15) - min;
+      float* const part = numbers + group * 32;
+      // Two loops: a constant shift keeps bytes as bytes, 16 in a register.
+      if (group % 2 == 0) {
+        for (int i = 0; i < 32; ++i) part[i] = scale * static_cast<float>(codes[i] & 15) - min;
+      } else {
+        for (int i = 0; i < 32; ++i) part[i] = scale * static_cast<float>(codes[i] >> 4) - min;
       }
     }
   });
@@ -83,10 +100,13 @@ void DecodeQ5K(const uint8_t* blocks, size_t count, float* out) {
       const float scale = d * static_cast<float>(stored.scale);
       const float min = dmin * static_cast<float>(stored.min);
       const uint8_t* const codes = block + 48 + group / 2 * 32;
-      const int shift = group % 2 * 4;
-      for (int i = 0; i < 32; ++i) {
-        const int code = (codes[i] >> shift & 15) | (high_bits[i] >> group & 1) << 4;
-        numbers[group * 32 + i] = scale * static_cast<float>(code) - min;
+      const auto bit = static_cast<uint8_t>(1 << group);
+      float* const part = numbers + group * 32;
+      const auto high = [&](int i) { return (high_bits[i] & bit) != 0 ? 16 : 0; };
+      if (group % 2 == 0) {
+        for (int i = 0; i < 32; ++i) part[i] = scale * static_cast<float>((codes[i] & 15) + high(i)) - min;
+      } else {
+        for (int i = 0; i < 32; ++i) part[i] = scale * static_cast<float>((codes[i] >> 4) + high(i)) - min;
       }
     }
   });
@@ -136,23 +156,10 @@ void DecodeIq4Xs(const uint8_t* blocks, size_t count, float* out) {
 
 void DecodeTq10(const uint8_t* blocks, size_t count, float* out) {
   ForEachBlock<54, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
-    // Five digits in base 3 are one byte, scaled so that multiplying by 3 moves the next digit above the byte.
-    constexpr uint8_t kPowers[5] = {1, 3, 9, 27, 81};
-    struct Part {
-      int start;
-      int bytes;
-      int digits;
-    };
-    constexpr Part kParts[] = {{0, 32, 5}, {32, 16, 5}, {48, 4, 4}};
     const float d = HalfAt(block + 52);
-    for (const Part& part : kParts) {
-      for (int digit = 0; digit < part.digits; ++digit) {
-        for (int i = 0; i < part.bytes; ++i) {
-          const auto rest = static_cast<uint8_t>(block[part.start + i] * kPowers[digit]);
-          *numbers++ = static_cast<float>((rest * 3 >> 8) - 1) * d;
-        }
-      }
-    }
+    DecodeTernary<32, 5>(block, d, numbers);
+    DecodeTernary<16, 5>(block + 32, d, numbers + 160);
+    DecodeTernary<4, 4>(block + 48, d, numbers + 240);
   });
 }
 
