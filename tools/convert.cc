@@ -165,10 +165,9 @@ absl::Status SetOptions(const ConvertFlags& flags, const std::vector<const Archi
                                " remain: choose one with --include NAME"));
   }
   if (selected == 0 && HasTensors(sources)) {
-    return Misuse(absl::StrCat("no tensor is left to write: ",
-                               flags.exclude.empty() ? "--exclude-slots leaves out" : "--exclude matches",
-                               " all tensors",
-                               flags.include.empty() ? "" : " that --include chooses"));
+    return Misuse(absl::StrCat(
+        "no tensor is left to write: ", flags.exclude.empty() ? "--exclude-slots leaves out" : "--exclude matches",
+        " all tensors", flags.include.empty() ? "" : " that --include chooses"));
   }
   return absl::OkStatus();
 }
@@ -261,7 +260,7 @@ Action DeclareConvert(CLI::App& app) {
   AddIncludeOption(app, &flags->include);
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--exclude-slots", flags->exclude_slots,
-               "No tensors that an optimizer keeps beside the variables: momentum and the like, of checkpoints of "
+               "No tensors that an optimizer keeps beside the variables, such as momentum, of checkpoints of "
                "TensorFlow");
   AddRenameOption(app, "", &flags->renames);
   app.add_option("--dtype", flags->dtypes, "Convert the elements: '*kernel=bfloat16'; may be repeated")

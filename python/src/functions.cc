@@ -177,8 +177,8 @@ void SetMetadata(nb::handle metadata, ConvertOptions* options) {
 nb::object Convert(nb::handle source, nb::handle destination, nb::handle include, nb::handle exclude, nb::handle rename,
                    nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
                    bool overwrite, uint64_t alignment, bool checksums, nb::handle max_shard_bytes, nb::handle threads,
-                   bool dry_run, nb::handle progress, nb::handle metadata, nb::handle source_format,
-                   bool exclude_slots, const nb::kwargs& reading) {
+                   bool dry_run, nb::handle progress, nb::handle metadata, nb::handle source_format, bool exclude_slots,
+                   const nb::kwargs& reading) {
   OpenArguments open = FromOpenArguments(source, reading);
   open.base = FromPathOrNone(base);
   if (!source_format.is_none()) open.options.format = FromText(source_format, "source_format");
@@ -263,7 +263,8 @@ void DefineConvert(nb::module_& m) {
       "``complex:``, ``quantized:``, ``any:``. With ``allow_loss``, what the new file cannot hold, tensors that "
       "cannot be read, and imaginary parts are left out; otherwise they are a ValueError. ``metadata`` is "
       "text that the new file keeps beside that of the old one; a value of None leaves the old text of that key out. "
-      "``verify``, ``lenient``, ``constants``, ``links``, ``stored`` and ``source_format`` (``format`` there) are those "
+      "``verify``, ``lenient``, ``constants``, ``links``, ``stored`` and ``source_format`` (``format`` there) are "
+      "those "
       "of ``open``, the other arguments are those of ``save``. With ``dry_run`` all checks are made that need no "
       "elements, and nothing is written.\n\n"
       "Returns ``tensors``, ``bytes``, ``file_bytes``, ``losses`` (what is left out, tensors that became numbers "

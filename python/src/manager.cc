@@ -284,8 +284,7 @@ void DefineManagerClass(nb::module_& m) {
           nb::arg("folder"), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("keep_last") = 5,
           nb::arg("keep_every") = 0, nb::arg("full_every") = 1, nb::arg("level") = "stored",
           nb::arg("base").none() = nb::none(), nb::arg("sync") = true, nb::arg("shards") = 1,
-          nb::arg("threads").none() = nb::none(), nb::arg("reuse_memory") = true,
-          nb::arg("others"),
+          nb::arg("threads").none() = nb::none(), nb::arg("reuse_memory") = true, nb::arg("others"),
           nb::sig("def __init__(self, folder: str | os.PathLike[str], *, name: str = 'ckpt', keep_last: int = 5, "
                   "keep_every: int = 0, full_every: int = 1, level: str = 'stored', "
                   "base: str | os.PathLike[str] | None = None, "

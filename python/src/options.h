@@ -30,8 +30,7 @@ ArchiveFormats Formats();
 #define TENSORCASK_READ_BASE "base: str | os.PathLike[str] | None = None, "
 #define TENSORCASK_READ_FORMAT "format: str | None = None, "
 #define TENSORCASK_READ_VERIFY "verify: bool = True, "
-#define TENSORCASK_READ_RULES \
-  "lenient: bool = False, constants: bool = False, links: bool = True, stored: bool = False"
+#define TENSORCASK_READ_RULES "lenient: bool = False, constants: bool = False, links: bool = True, stored: bool = False"
 #define TENSORCASK_READ_ARGUMENTS \
   TENSORCASK_READ_FORMAT TENSORCASK_READ_BASE TENSORCASK_READ_VERIFY TENSORCASK_READ_RULES
 
@@ -41,8 +40,8 @@ struct OpenArguments {
   std::string base;                          // the path of a checkpoint; "": none
   ArchiveReaderOptions options;              // all but the base
 };
-// `path` is a path, bytes or a file object (byte_sources.h). Throws TypeError for an unknown keyword, and for a value of
-// another type.
+// `path` is a path, bytes or a file object (byte_sources.h). Throws TypeError for an unknown keyword, and for a value
+// of another type.
 OpenArguments FromOpenArguments(nanobind::handle path, const nanobind::kwargs& reading);
 
 // Opens without the GIL. Throws the exceptions of the module.

@@ -373,8 +373,7 @@ void DefineReader(nb::module_& m) {
   DefineSlice(m);
   DefineReaderClass(m);
   m.def(
-      "open",
-      [](nb::handle path, const nb::kwargs& reading) { return Reader(FromOpenArguments(path, reading)); },
+      "open", [](nb::handle path, const nb::kwargs& reading) { return Reader(FromOpenArguments(path, reading)); },
       nb::arg("path"), nb::arg("reading"),
       nb::sig("def open(path: " TENSORCASK_READABLE ", *, " TENSORCASK_READ_ARGUMENTS ") -> Reader"),
       "Opens a file with tensors; reads its index alone.\n\n"

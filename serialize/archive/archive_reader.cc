@@ -49,9 +49,9 @@ absl::StatusOr<const ArchiveEntry*> ArchiveReader::Find(absl::string_view name) 
 }
 
 absl::StatusOr<std::vector<std::string>> ArchiveReader::OptimizerSlots() const {
-  return absl::InvalidArgumentError(absl::StrCat(
-      path(), ": the format ", format(),
-      " does not say which tensors are slots of an optimizer; only checkpoints of TensorFlow do. Exclude them by name"));
+  return absl::InvalidArgumentError(absl::StrCat(path(), ": the format ", format(),
+                                                 " does not say which tensors are slots of an optimizer; only "
+                                                 "checkpoints of TensorFlow do. Exclude them by name"));
 }
 
 absl::Status ArchiveReader::CheckReadable(const ArchiveEntry& entry) const {

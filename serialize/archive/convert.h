@@ -12,7 +12,8 @@
 // If tensors of a checkpoint of TensorFlow's objects get other names or are left out, its object graph
 // (serialize/checkpoint/object_graph.h) gets the new names and loses the objects that have no value: TensorFlow
 // restores the rest. With `include` a checkpoint that is copied to another one brings its graph along, unless `exclude`
-// names it. ConvertOptions::exclude_slots leaves all slots of optimizers out. A graph has no dtypes: after DTypeRules, TensorFlow restores into variables of the new dtypes only.
+// names it. ConvertOptions::exclude_slots leaves all slots of optimizers out. A graph has no dtypes: after DTypeRules,
+// TensorFlow restores into variables of the new dtypes only.
 //
 // PlanConversion reads no elements but those of such a graph, and strings for a target that cannot hold all of them
 // (ArchiveTraits::padded_strings); the plan says what the target cannot hold. RunConversion copies large tensors in

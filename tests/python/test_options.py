@@ -82,7 +82,7 @@ def test_constants_of_onnx(tmp_path):
     assert tc.load(tmp_path / "m.onnx", constants=True) == {"five": 5}
     assert [one.name for one in tc.stats(tmp_path / "m.onnx", constants=True)] == ["five"]
     assert tc.verify(tmp_path / "m.onnx", constants=True).whole == 1
-    assert tc.convert(tmp_path / "m.onnx", tmp_path / "m.npz", constants=True)["tensors"] == 1
+    assert tc.convert(tmp_path / "m.onnx", tmp_path / "m.npz", constants=True, allow_loss=True)["tensors"] == 1
     assert tc.diff(tmp_path / "m.onnx", tmp_path / "m.npz", constants=True).equal == 1
 
 

@@ -199,7 +199,7 @@ def test_names_are_any_bytes(tmp_path):
     name = "\udcffé\n"  # the byte FF, as file names have it in Python
     tc.save(tmp_path / "m", {name: np.ones(2)})
     assert list(tc.load(tmp_path / "m")) == [name]
-    with tc.open(str(tmp_path / "m").encode()) as reader:
+    with tc.open(tmp_path / "m") as reader:
         np.testing.assert_array_equal(reader[b"\xff\xc3\xa9\n"], [1, 1])
 
 

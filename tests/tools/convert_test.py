@@ -131,7 +131,7 @@ class Convert(Scratch):
 
     def test_slots_of_an_optimizer_are_left_out(self):
         row = "dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1"
-        old = self.checkpoint("old", {"w": row, "w/Adam": row, "w/Adam_1": row, "Adam": row, "step": "dtype: DT_INT64"})
+        old = self.checkpoint("old", {"w": row, "w/Adam": row, "w/Adam_1": row, "Adam": row, "step": "dtype: DT_INT64 int64_val: 3"})
         done = run("convert", "--exclude-slots", old, self.path("slim.npz"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = [t["name"] for t in json.loads(run("ls", "--json", self.path("slim.npz")).stdout)["tensors"]]
@@ -142,7 +142,7 @@ class Convert(Scratch):
         done = run("convert", "--exclude-slots", "--include", "w/*", old, self.path("none"))
         self.assert_one_line(done, 2, "no tensor is left to write: --exclude-slots leaves out all tensors")
         done = run("convert", "--exclude-slots", self.path("slim.npz"), self.path("x.npz"))
-        self.assert_one_line(done, 2, "slim.npz: the format npz does not say which tensors are slots of an optimizer")
+        self.assert_one_line(done, 1, "slim.npz: the format npz does not say which tensors are slots of an optimizer")
 
     @with_data
     def test_slots_of_an_object_graph_are_left_out(self):

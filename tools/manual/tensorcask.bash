@@ -10,7 +10,7 @@ _tensorcask_options() {
     diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;
     verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --base --limit' ;;
     salvage) echo '--help -h --json --to --overwrite --lenient --base' ;;
-    convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --rename --dtype --set --unset --allow-loss --dry-run' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient' ;;
     clean) echo '--help -h --delete --json' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;

@@ -122,6 +122,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l shard-size -x
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l overwrite -d 'Replace DST'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l include -x -a '(__tensorcask_tensors)' -d 'Only tensors with names that match; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l exclude -x -a '(__tensorcask_tensors)' -d 'No tensors with names that match; may be repeated'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l exclude-slots -d 'No tensors that an optimizer keeps beside the variables, such as momentum, of checkpoints of TensorFlow'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l rename -x -d 'Rename a tensor: FROM=TO, or s/REGEX/TEXT/ as in sed -E, with any punctuation as delimiter and the flags g, I and a number; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dtype -x -d 'Convert the elements: \'*kernel=bfloat16\'; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l set -x -d 'Set an entry of the file\'s metadata (safetensors); may be repeated'

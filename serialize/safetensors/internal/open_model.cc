@@ -94,6 +94,7 @@ class ShardOpener {
   absl::Status Open(const std::string& name) {
     Shard shard;
     shard.path = absl::StrCat(FolderOf(model_->path), "/", name);
+    CASK_RETURN_IF_ERROR(CheckHasNeighbours(shard.path, options_.read));
     absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(shard.path, options_.read);
     if (absl::IsNotFound(file.status())) {
       missing_.push_back(name);

@@ -88,14 +88,13 @@ TEST_F(ConvertArchivesTest, SlotsOfTensorFlow1AreLeftOutByTheirNames) {
   const ArchiveReader* const sources[] = {source.get()};
   ConvertOptions options;
   options.exclude_slots = true;
-  ASSERT_OK_AND_ASSIGN(const ConvertReport report,
-                       ConvertArchives(sources, Path("slim.npz"), Format("npz"), options));
+  ASSERT_OK_AND_ASSIGN(const ConvertReport report, ConvertArchives(sources, Path("slim.npz"), Format("npz"), options));
   EXPECT_EQ(report.tensors, 3);
+  const std::unique_ptr<ArchiveReader> slim = Open(Path("slim.npz"));
   std::vector<std::string> names;
-  for (const ArchiveEntry& entry : Open(Path("slim.npz"))->entries()) names.push_back(entry.name);
+  for (const ArchiveEntry& entry : slim->entries()) names.push_back(entry.name);
   EXPECT_THAT(names, ElementsAre("Adam", "a/w", "b/Adam"));
   // An npz file does not say what a slot is.
-  const std::unique_ptr<ArchiveReader> slim = Open(Path("slim.npz"));
   const ArchiveReader* const slims[] = {slim.get()};
   EXPECT_THAT(PlanConversion(slims, Format("npz"), options),
               StatusIs(Code::kInvalidArgument, HasSubstr("slim.npz: the format npz does not say which tensors")));
