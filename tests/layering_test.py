@@ -48,11 +48,12 @@ FLOORS = {
     "serialize/mpi": 7,
     "serialize/report": 8,
     "examples": 9,
+    "packaging": 9,
     "python": 9,
     "tests": 9,
     "tools": 9,
 }
-DEEP_ROOMS = ("examples", "python", "tests", "tools")
+DEEP_ROOMS = ("examples", "packaging", "python", "tests", "tools")
 PROTO_FLOORS = (4, 5, 7, 9)  # who may name the messages of proto/
 
 # Room -> the rooms inside it, from the lowest up; rooms in one tuple are strangers. An inner room may use what its room
