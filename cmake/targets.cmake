@@ -862,6 +862,7 @@ tensorcask_room(torch
     serialize/torch/internal/pickle.cc
     serialize/torch/internal/pickle_builder.cc
     serialize/torch/internal/pickle_rules.cc
+    serialize/torch/internal/pickle_writer.cc
     serialize/torch/internal/quantizer.cc
     serialize/torch/internal/rebuild.cc
     serialize/torch/internal/rebuild_tensors.cc
@@ -871,21 +872,25 @@ tensorcask_room(torch
     serialize/torch/internal/tensor_walk.cc
     serialize/torch/internal/torch_file.cc
     serialize/torch/torch_reader.cc
+    serialize/torch/torch_writer.cc
   HEADERS
     serialize/torch/internal/call_arguments.h
     serialize/torch/internal/globals.h
     serialize/torch/internal/pickle.h
     serialize/torch/internal/pickle_builder.h
     serialize/torch/internal/pickle_rules.h
+    serialize/torch/internal/pickle_writer.h
     serialize/torch/internal/quantizer.h
     serialize/torch/internal/rebuild.h
     serialize/torch/internal/rebuild_tensors.h
     serialize/torch/internal/rebuild_values.h
+    serialize/torch/internal/records.h
     serialize/torch/internal/stored_tensors.h
     serialize/torch/internal/tensor_list.h
     serialize/torch/internal/tensor_walk.h
     serialize/torch/internal/torch_file.h
     serialize/torch/torch_reader.h
+    serialize/torch/torch_writer.h
   LINK
     Tensorcask::io
     Tensorcask::stored
@@ -936,6 +941,7 @@ tensorcask_room(archive
     serialize/archive/internal/planned_values.cc
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/sliced_blocks.cc
+    serialize/archive/internal/target_values.cc
     serialize/archive/read_index.cc
     serialize/archive/record_stream.cc
     serialize/archive/salvage.cc
@@ -977,6 +983,7 @@ tensorcask_room(archive
     serialize/archive/internal/planned_values.h
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/sliced_blocks.h
+    serialize/archive/internal/target_values.h
     serialize/archive/read_index.h
     serialize/archive/record_stream.h
     serialize/archive/salvage.h

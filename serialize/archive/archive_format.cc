@@ -24,6 +24,8 @@ absl::Status ArchiveFormat::CheckEntry(const ArchiveEntry& /*entry*/) const { re
 
 absl::Status ArchiveFormat::CheckStrings(const TensorView& /*strings*/) const { return absl::OkStatus(); }
 
+absl::Status ArchiveFormat::CheckValue(Value /*value*/) const { return absl::OkStatus(); }
+
 std::vector<std::string> ArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names) const {
   std::vector<std::string> found;
   for (const std::string& name : names) {

@@ -70,6 +70,13 @@ struct ArchiveReaderOptions {
   std::shared_ptr<ListingBudget> listing = nullptr;
 };
 
+// What a file has beside its tensors, as ArchiveReader::Values returns it, for a writer: the tensor of number i in the
+// tree is the one that is called names[i]. Tensors that are not in the tree become entries of its root, which is a map.
+struct ArchiveValues {
+  ValueTree tree;
+  std::vector<std::string> names;
+};
+
 // A format ignores the options that it does not support (ArchiveFormat::traits).
 struct ArchiveWriterOptions {
   FileSystem* file_system = FileSystem::Posix();
@@ -95,6 +102,9 @@ struct ArchiveWriterOptions {
   // What the format keeps of ArchiveReader::Values() (ArchiveFormat::HoldsValue), in this order. An entry of
   // file_metadata with the name of a value replaces it, and gets its type where the format has types.
   std::vector<FileValue> values;
+  // The values of the file with the tensors among them, if the format is nested (ArchiveTraits::nested). Null: it has
+  // its tensors by name, alone.
+  std::shared_ptr<const ArchiveValues> nested = nullptr;
 };
 
 // What a format can hold.
@@ -107,6 +117,7 @@ struct ArchiveTraits {
   bool one_name = false;              // ... except a name that differs from that of the tensor
   bool file_metadata = false;         // FileMetadata
   bool values = false;                // values of other kinds than text: HoldsValue
+  bool nested = false;                // ArchiveValues, of which CheckValue holds
   bool levels = false;                // compresses
   bool deltas = false;
   bool strings = false;
@@ -168,6 +179,9 @@ class ArchiveFormat {
   virtual absl::Status CheckEntry(const ArchiveEntry& entry) const;
   // Whether the format can store these strings, if traits().padded_strings. Errors: the same. The default: OK.
   virtual absl::Status CheckStrings(const TensorView& strings) const;
+
+  // Whether the format can store this value, whatever it holds, if traits().nested. Errors: the same. The default: OK.
+  virtual absl::Status CheckValue(Value value) const;
 
   // True if the content shows this format. Reads little.
   virtual bool Recognizes(const ArchiveProbe& probe) const = 0;

@@ -20,6 +20,7 @@
 #include "tensorcask/serialize/archive/internal/metadata_keys.h"
 #include "tensorcask/serialize/archive/internal/planned_values.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
+#include "tensorcask/serialize/archive/internal/target_values.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
@@ -68,6 +69,7 @@ class Planner {
     ResolveAliases();
     CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
     CASK_RETURN_IF_ERROR(CheckNewContents());
+    CASK_RETURN_IF_ERROR(ChooseValues());
     for (const FileValue& value : plan_.values) plan_.file_metadata.erase(value.name);
     for (const auto& [key, value] : options_.set_metadata) plan_.file_metadata[key] = value;
     plan_.target = &target_;
@@ -280,6 +282,22 @@ class Planner {
     return absl::OkStatus();
   }
 
+  absl::Status ChooseValues() {
+    if (!traits_.nested || sources_.size() != 1) return absl::OkStatus();
+    const ArchiveReader& source = *sources_[0];
+    CASK_ASSIGN_OR_RETURN(archive::TargetValues chosen,
+                          archive::ValuesForTarget(source, target_, plan_.items, options_));
+    std::vector<ConvertLoss> losses;
+    for (const auto& [name, reason] : chosen.refused) {
+      losses.push_back({ConvertLoss::Kind::kValue, "",
+                        absl::StrCat(source.path(), ": value ", Quoted(name), ": ", reason.message())});
+    }
+    if (!losses.empty() && !options_.allow_loss) return Refuse(losses, "leaves these values out");
+    plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
+    plan_.nested = std::move(chosen.values);
+    return absl::OkStatus();
+  }
+
   bool KeepsMetadata(const ConversionItem& item) const {
     if (traits_.metadata) return true;
     const absl::StatusOr<TensorMetadata> metadata = item.source->Metadata(item.from->name);
@@ -455,6 +473,7 @@ class Runner {
     report_.losses = plan_.losses;
     report_.notes = replaced.notes;
     for (const ArchiveReader* const source : plan_.sources) {
+      if (plan_.nested != nullptr) continue;
       CASK_ASSIGN_OR_RETURN(std::string note, archive::NoteNotCopied(*source, *plan_.target));
       if (!note.empty()) report_.notes.push_back(std::move(note));
     }
@@ -619,6 +638,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
   ArchiveWriterOptions planned = write;
   planned.file_metadata = std::move(plan.file_metadata);
   planned.values = std::move(plan.values);
+  planned.nested = plan.nested;
   // A file of the same format is the one that the new file is made of.
   const bool has_base = sources.size() == 1 && sources[0]->format() == target.name();
   if (planned.base_model.empty() && has_base) planned.base_model = sources[0]->path();

@@ -15,6 +15,11 @@
 // names it. ConvertOptions::exclude_slots leaves all slots of optimizers out. A graph has no dtypes: after DTypeRules,
 // TensorFlow restores into variables of the new dtypes only.
 //
+// Values beside the tensors (ArchiveReader::Values) are copied if the target holds them (ArchiveTraits::nested) and
+// there is one source whose tensors are in its values, such as a file of torch.save: the target is nested as the
+// source. `include` and `exclude` choose values by their names, too. Tensors with a new name become entries of the
+// root. Otherwise ConvertReport::notes says which values are not copied, unless they are metadata.
+//
 // PlanConversion reads no elements but those of such a graph, and strings for a target that cannot hold all of them
 // (ArchiveTraits::padded_strings); the plan says what the target cannot hold. RunConversion copies large tensors in
 // blocks if both formats allow that (ArchiveEntry::reads_in_blocks, ArchiveWriter::writes_in_blocks), and reads up to
@@ -34,6 +39,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -104,9 +110,10 @@ struct ConvertLoss {
     kStrides,
     kMetadata,
     kFileMetadata,
+    kValue,  // a value beside the tensors
   };
   Kind kind;
-  std::string tensor;   // "" for kFileMetadata
+  std::string tensor;   // "" for kFileMetadata and kValue
   std::string message;  // a sentence
 };
 
@@ -137,6 +144,7 @@ struct ConversionPlan {
   // For ArchiveWriterOptions:
   FileMetadata file_metadata;
   std::vector<FileValue> values;
+  std::shared_ptr<const ArchiveValues> nested;  // null: none is copied
   int num_shards = 1;
   bool store_opaquely = false;  // an item is of a dtype that the target holds opaquely
   uint64_t bytes = 0;           // of the elements that will be read

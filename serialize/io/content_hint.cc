@@ -125,7 +125,8 @@ ContentHint LookForOwnFormat(absl::string_view head) {
   if (absl::StartsWith(head, "\x93NUMPY")) return {"npy", "an npy file"};
   if (absl::StartsWith(head, "GGUF")) return {"gguf", "a GGUF file"};
   if (absl::EndsWith(FirstMember(head), ".npy")) return {"npz", "an npz file"};
-  if (absl::EndsWith(FirstMember(head), "/data.pkl")) return {"torch", "a PyTorch file (torch.save)"};
+  if (absl::EndsWith(FirstMember(head), "/data.pkl") || absl::EndsWith(FirstMember(head), "/data/0"))
+    return {"torch", "a PyTorch file (torch.save)"};
   if (absl::StartsWith(head, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")) {
     return {"torch", "a PyTorch file (torch.save, before 1.6)"};
   }

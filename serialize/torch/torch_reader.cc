@@ -446,6 +446,7 @@ const std::string& TorchReader::path() const { return impl_->path(); }
 bool TorchReader::has_names() const { return impl_->has_names(); }
 const std::vector<TorchEntry>& TorchReader::entries() const { return impl_->entries(); }
 ValueTree TorchReader::Values() const { return impl_->Values(); }
+const std::map<std::string, std::string>& TorchReader::metadata() const { return impl_->file().metadata; }
 const std::vector<std::string>& TorchReader::notes() const { return impl_->notes(); }
 
 const TorchEntry* TorchReader::FindEntry(absl::string_view name) const {

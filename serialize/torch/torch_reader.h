@@ -26,6 +26,7 @@
 #define TENSORCASK_SERIALIZE_TORCH_TORCH_READER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,6 +115,8 @@ class TorchReader {
   // All that the file has, as it is nested: the root of the tree. A tensor is its number in entries(). Each call makes
   // the tree.
   ValueTree Values() const;
+  // The text that TorchWriterOptions::metadata put beside the object; empty in files of other programs.
+  const std::map<std::string, std::string>& metadata() const;
   // Sentences about unusual but harmless things: bytes that no tensor uses, opaque classes.
   const std::vector<std::string>& notes() const;
 

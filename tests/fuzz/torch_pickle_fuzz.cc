@@ -1,5 +1,5 @@
-// A pickle: refused, or its tensors are named and its values written, in bounded memory. Half of the inputs may have
-// opaque objects.
+// A pickle: refused, or its tensors are named and its values written, in bounded memory. Values that are written as a
+// pickle again come back. Half of the inputs may have opaque objects.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +14,34 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/torch/internal/pickle.h"
+#include "tensorcask/serialize/torch/internal/pickle_writer.h"
 #include "tensorcask/serialize/torch/internal/stored_tensors.h"
 #include "tensorcask/serialize/torch/internal/tensor_walk.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tests/fuzz/fuzz_input.h"
 
 namespace tensorcask::torch {
 namespace {
+
+// The values as text; "" if they are too many.
+std::string Text(const ValueTree& values) {
+  ValueJsonOptions options;
+  options.max_bytes = 1 << 20;
+  return ValueToJson(values.root(), options).value_or("");
+}
+
+void CheckWritten(const Pickle& pickle) {
+  const ValueTree values = ToValues(pickle, {});  // without tensors
+  const absl::StatusOr<std::string> written = WritePickle(values, {});
+  if (!written.ok()) return;
+  DecodeQuota quota = DecodeQuota::ForUnbacked(DecodeLimits(), written->size());
+  const absl::StatusOr<Pickle> again = ReadPickle(*written, {}, &quota);
+  FUZZ_CHECK(again.ok(), again.status().ToString());
+  FUZZ_CHECK(again->size_bytes == written->size(), "bytes behind the pickle");
+  FUZZ_CHECK(Text(ToValues(*again, {})) == Text(values), "other values came back");
+}
 
 void Check(absl::string_view bytes, bool opaque) {
   DecodeLimits limits;
@@ -46,10 +66,9 @@ void Check(absl::string_view bytes, bool opaque) {
     FUZZ_CHECK(place.begin() <= storage_bytes && place.size_bytes() <= storage_bytes - place.begin(),
                "a tensor leaves its storage");
   }
+  CheckWritten(*pickle);
   const ValueTree values = ToValues(*pickle, numbers);
-  ValueJsonOptions options;
-  options.max_bytes = 1 << 20;
-  ValueToJson(values.root(), options).status().IgnoreError();
+  Text(values);
   if (!exact.ok() || exact->empty() || values.root().kind() != ValueKind::kMap) return;
   FindValue(values.root(), (*exact)[0].name).status().IgnoreError();
 }

@@ -28,6 +28,7 @@ MODULES = {
         "archives_peer",
         "gguf_peer",
         "onnx_peer",
+        "torch_peer",
         "messages_peer",
         "tensorflow_peer",
         "tensorflow_forms_peer",

@@ -113,10 +113,69 @@ class TorchFiles(Archives):
             self.good("diff", path, self.path(target))
         done = run("convert", "--overwrite", path, self.path("m.npz"))
         self.assertIn("2 values beside the tensors", done.stdout + done.stderr)
-        self.assert_one_line(run("convert", path, self.path("x.pt")), 2, "files of the format torch are read, not written")
         one = self.file("one.pt", saved(tensor("0", 4, (2, 2), (0, 1), 1), {"0": range(4)}))
         self.good("convert", one, self.path("one.npy"))
         self.assertEqual(self.good("show", self.path("one.npy")), "float32 [2,2]\n[[1 2]\n [1 2]]\n")
+
+    def test_any_format_is_written_as_a_dict(self):
+        self.good("convert", self.checkpoint(), self.path("m.safetensors"))
+        self.good("edit", self.path("m.safetensors"), "--set", "note=größe")
+        for source in ("m.safetensors", "m.pt"):
+            self.good("convert", self.path(source), self.path("n.pt"), "--overwrite")
+            self.good("diff", self.path("m.pt"), self.path("n.pt"))
+            self.good("verify", self.path("n.pt"))
+            listing = json.loads(self.good("ls", "--json", self.path("n.pt")))
+            self.assertEqual([one.get("alias_of") for one in listing["tensors"]], [None, None, "model.tied"])
+            again = self.good("convert", self.path("n.pt"), self.path("again.pt"), "--overwrite")
+            self.assertNotIn("not copied", again)
+            with open(self.path("n.pt"), "rb") as one, open(self.path("again.pt"), "rb") as other:
+                self.assertEqual(one.read(), other.read())
+            self.good("convert", self.path("n.pt"), self.path("back.safetensors"), "--overwrite")
+            self.good("diff", self.path("m.safetensors"), self.path("back.safetensors"))
+            if source == "m.safetensors":
+                self.assertEqual(listing["metadata"]["note"], "größe")
+                self.assertEqual(list(json.loads(self.good("show", self.path("n.pt"), "."))),
+                                 ["model.tied", "model.turned", "model.weight"])
+        self.assert_one_line(run("convert", self.path("m.pt"), self.path("n.pt")), 1, "n.pt", "exists")
+
+    def test_values_stay_where_they_are(self):
+        path = self.checkpoint()
+        self.good("convert", path, self.path("n.pt"))
+        self.assertEqual(self.good("show", self.path("n.pt"), "."), self.good("show", path, "."))
+        self.good("convert", path, self.path("model.pt"), "--include=model.*", "--rename=s/^model[.]//")
+        self.assertEqual(json.loads(self.good("show", self.path("model.pt"), ".")),
+                         {name: {"tensor": name} for name in ("tied", "turned", "weight")})
+        self.good("convert", path, self.path("rest.pt"), "--exclude=optimizer*", "--exclude=model.t*")
+        self.assertEqual(json.loads(self.good("show", self.path("rest.pt"), ".")),
+                         {"model": {"weight": {"tensor": "model.weight"}}, "epoch": 12})
+        some = dict_of(list=list_of(tensor("0", 4, (2,), (1,)), number(7), tensor("0", 4, (1,), (1,), 3)))
+        self.good("convert", self.file("some.pt", saved(some, {"0": range(4)})), self.path("one.pt"), "--exclude=list.0")
+        self.assertEqual(self.good("show", self.path("one.pt"), "."), '{"list":[null,7,{"tensor":"list.2"}]}\n')
+        self.assert_one_line(run("convert", path, self.path("x.pt"), "--rename=model.weight=epoch"), 1,
+                             'tensor "model.weight" would be called "epoch", as a value beside the tensors is')
+
+    def test_objects_are_a_loss(self):
+        value = dict_of(w=tensor("0", 1, (), ()), args=call(name("argparse", "Namespace")), x=number(1))
+        path = self.file("m.pt", saved(value, {"0": [1]}))
+        wanted = f'{path}: value "args": a pickle has no object of the class "argparse.Namespace"'
+        self.assert_one_line(run("convert", path, self.path("n.pt")), 1, wanted, "--allow-loss")
+        self.assertFalse(os.path.exists(self.path("n.pt")))
+        done = run("convert", "--allow-loss", path, self.path("n.pt"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(wanted, done.stdout + done.stderr)
+        self.assertEqual(self.good("show", self.path("n.pt"), "."), '{"w":{"tensor":"w"},"x":1}\n')
+
+    def test_a_file_is_edited(self):
+        path = self.checkpoint()
+        self.good("edit", path, "--rename", "model.turned=turned", "--remove", "model.tied", "--set", "k=v")
+        self.assertEqual(json.loads(self.good("show", path, ".")),
+                         {"model": {"weight": {"tensor": "model.weight"}},
+                          "optimizer": {"param_groups": [{"lr": 0.001, "betas": [0.9, 0.999]}]}, "epoch": 12,
+                          "turned": {"tensor": "turned"}})
+        self.assertEqual(self.good("show", path, "turned"), "float32 [3,2]\n[[0 3]\n [1 4]\n [2 5]]\n")
+        self.assertEqual(json.loads(self.good("ls", "--json", path))["metadata"], {"k": "v"})
+        self.good("edit", path, "--unset", "k", "--output", self.path("n.pt"))
+        self.assertNotIn("k", json.loads(self.good("ls", "--json", self.path("n.pt"))).get("metadata", {}))
 
     def test_damage_is_found(self):
         path = self.checkpoint()

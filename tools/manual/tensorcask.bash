@@ -71,13 +71,13 @@ _tensorcask_value() {
     'verify --opaque-dtype') echo '@text' ;;
     'verify --base') echo '@file' ;;
     'verify --limit') echo '@text' ;;
-    'salvage --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
+    'salvage --to') echo 'checkpoint tensorproto records safetensors npy npz torch tensorproto-text' ;;
     'salvage --base') echo '@file' ;;
     'convert --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
     'convert --opaque-dtype') echo '@text' ;;
     'convert --base') echo '@file' ;;
     'convert --limit') echo '@text' ;;
-    'convert --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
+    'convert --to') echo 'checkpoint tensorproto records safetensors npy npz torch tensorproto-text' ;;
     'convert --level') echo 'stored default high' ;;
     'convert --alignment') echo '@text' ;;
     'convert --shard-size') echo '@text' ;;
@@ -97,7 +97,7 @@ _tensorcask_value() {
     'cat --opaque-dtype') echo '@text' ;;
     'cat --base') echo '@file' ;;
     'cat --limit') echo '@text' ;;
-    'save --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
+    'save --to') echo 'checkpoint tensorproto records safetensors npy npz torch tensorproto-text' ;;
     'save --level') echo 'stored default high' ;;
     'save --alignment') echo '@text' ;;
     'save --shard-size') echo '@text' ;;
@@ -113,7 +113,7 @@ _tensorcask_value() {
     'send --limit') echo '@text' ;;
     'recv --unix') echo '@file' ;;
     'recv --timeout') echo '@text' ;;
-    'recv --to') echo 'checkpoint tensorproto records safetensors npy npz tensorproto-text' ;;
+    'recv --to') echo 'checkpoint tensorproto records safetensors npy npz torch tensorproto-text' ;;
     'recv --level') echo 'stored default high' ;;
     'recv --alignment') echo '@text' ;;
     'recv --shard-size') echo '@text' ;;

@@ -10,11 +10,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/formats/internal/slice_order.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/element_stream.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/torch/torch_reader.h"
+#include "tensorcask/serialize/torch/torch_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -23,15 +28,15 @@ namespace {
 
 class TorchArchiveReader final : public ArchiveReader {
  public:
-  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::shared_ptr<const ByteSource>& file,
                                                              const ArchiveReaderOptions& options) {
+    const std::string& path = file->name();
     TorchReaderOptions read;
     read.read = options.read;
     read.limits = options.limits;
     read.lenient = options.lenient;
     read.verify = options.verify_checksums;
     read.listing = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
-    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
     absl::StatusOr<TorchReader> reader = TorchReader::OpenSource(file, read);
     if (!reader.ok()) {
       std::string head(static_cast<size_t>(std::min<uint64_t>(file->size_bytes(), kContentHeadBytes)), '\0');
@@ -65,6 +70,7 @@ class TorchArchiveReader final : public ArchiveReader {
   bool has_names() const override { return reader_.has_names(); }
   bool strides_only_permute() const override { return true; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  const FileMetadata& file_metadata() const override { return reader_.metadata(); }
   absl::StatusOr<ValueTree> Values() const override { return reader_.Values(); }
 
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
@@ -142,17 +148,76 @@ class TorchArchiveReader final : public ArchiveReader {
   const std::vector<ArchiveEntry> entries_;
 };
 
+class TorchArchiveWriter final : public ArchiveWriter {
+ public:
+  TorchArchiveWriter(std::string path, const ArchiveWriterOptions& options, TorchWriter writer)
+      : path_(std::move(path)),
+        file_system_(options.file_system),
+        values_(options.nested),
+        writer_(std::move(writer)) {}
+
+  absl::Status Declare(const ArchiveEntry& entry) override {
+    CASK_RETURN_IF_ERROR(Annotate(TorchWriter::CheckTensor(entry.name, entry.dtype), path_));
+    if (!entry.alias_of.empty()) aliases_.emplace_back(entry.name, entry.alias_of);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ReplacedFiles> Start() override { return ReplacedFileAt(path_, file_system_); }
+  absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
+    return writer_.Add(entry.name, tensor.view, tensor.metadata.requires_grad);
+  }
+  bool writes_in_blocks(const ArchiveEntry& /*entry*/) const override { return true; }
+  absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
+                        const TensorView& elements) override {
+    CASK_ASSIGN_OR_RETURN(const archive::SliceOrder::Step step, order_.Next(entry, slice, elements));
+    if (step.is_first) {
+      CASK_RETURN_IF_ERROR(writer_.Begin(entry.name, entry.dtype, entry.shape, metadata.requires_grad));
+    }
+    return writer_.Append(elements);
+  }
+
+ private:
+  absl::StatusOr<uint64_t> Publish() override {
+    CASK_RETURN_IF_ERROR(order_.CheckComplete());
+    for (const auto& [name, target] : aliases_) CASK_RETURN_IF_ERROR(writer_.AddAlias(name, target));
+    if (values_ != nullptr) CASK_RETURN_IF_ERROR(writer_.SetValues(values_->tree, values_->names));
+    CASK_RETURN_IF_ERROR(writer_.Finish());
+    return BytesOfFile(path_, file_system_);
+  }
+
+  const std::string path_;
+  FileSystem* const file_system_;
+  const std::shared_ptr<const ArchiveValues> values_;
+  TorchWriter writer_;
+  archive::SliceOrder order_;
+  std::vector<std::pair<std::string, std::string>> aliases_;  // and their tensors
+};
+
 }  // namespace
 
 ArchiveTraits TorchArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.strides = true;
   traits.strides_only_permute = true;
-  traits.is_written = false;
+  traits.file_metadata = true;
+  traits.nested = true;
+  traits.aliases = true;
   return traits;
 }
 
-bool TorchArchiveFormat::HoldsDType(DType dtype) const { return IsFixedSize(dtype); }
+bool TorchArchiveFormat::HoldsDType(DType dtype) const { return TorchWriter::CheckTensor("", dtype).ok(); }
+
+// TorchWriter takes requires_grad alone.
+bool TorchArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
+  TensorMetadata rest = metadata;
+  rest.requires_grad = false;
+  return rest.IsDefault();
+}
+
+absl::Status TorchArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
+  return TorchWriter::CheckTensor(entry.name, entry.dtype);
+}
+
+absl::Status TorchArchiveFormat::CheckValue(Value value) const { return TorchWriter::CheckValue(value); }
 
 bool TorchArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   return probe.file != nullptr && TorchReader::LooksLikeTorch(probe.head);
@@ -160,7 +225,56 @@ bool TorchArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> TorchArchiveFormat::Open(const std::string& path,
                                                                         const ArchiveReaderOptions& options) const {
-  return TorchArchiveReader::Open(path, options);
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
+  return TorchArchiveReader::Open(file, options);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> TorchArchiveFormat::Create(const std::string& path,
+                                                                          const ArchiveWriterOptions& options) const {
+  constexpr uint64_t kMostAlignment = 16384;
+  TorchWriterOptions write;
+  write.file_system = options.file_system;
+  write.sync = options.sync;
+  write.overwrite = options.overwrite;
+  write.alignment = static_cast<uint32_t>(std::min(options.alignment, kMostAlignment));
+  write.metadata = options.file_metadata;
+  CASK_ASSIGN_OR_RETURN(TorchWriter writer, TorchWriter::Create(path, write));
+  return std::unique_ptr<ArchiveWriter>(new TorchArchiveWriter(path, options, std::move(writer)));
+}
+
+absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path, const FileEdits& edits,
+                                                        const FileEditOptions& options) const {
+  ArchiveReaderOptions read;
+  read.read.file_system = options.file_system;
+  read.limits = options.limits;
+  read.lenient = options.lenient;
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> source, Open(path, read));
+  ConvertOptions convert;
+  convert.exclude.assign(edits.removed.begin(), edits.removed.end());
+  convert.rename = [&](absl::string_view name) -> absl::StatusOr<std::string> {
+    const auto renamed = edits.renames.find(std::string(name));
+    return renamed == edits.renames.end() ? std::string(name) : renamed->second;
+  };
+  convert.set_metadata = edits.set_metadata;
+  convert.unset_metadata = edits.unset_metadata;
+  convert.dry_run = options.dry_run;
+  if (options.progress) {
+    convert.progress = [&](int64_t /*tensors*/, uint64_t bytes) { return options.progress(bytes); };
+  }
+  ArchiveWriterOptions write;
+  write.file_system = options.file_system;
+  write.sync = options.sync;
+  write.overwrite = options.output.empty();
+  FileEditResult result;
+  result.notes = source->notes();
+  result.files.push_back(options.output.empty() ? path : options.output);
+  CASK_ASSIGN_OR_RETURN(const ConvertReport report,
+                        ConvertArchives({source.get()}, result.files[0], *this, convert, write));
+  result.copied_bytes = report.bytes;
+  result.written_bytes = report.file_bytes - std::min(report.file_bytes, report.bytes);
+  result.notes.insert(result.notes.end(), report.notes.begin(), report.notes.end());
+  for (const ConvertLoss& loss : report.losses) result.notes.push_back(loss.message);
+  return result;
 }
 
 }  // namespace tensorcask

@@ -1,4 +1,4 @@
-// Files of torch.save as an archive format that is read.
+// Files of torch.save as an archive format.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_TORCH_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_TORCH_FORMAT_H_
@@ -11,7 +11,11 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/metadata.h"
 
 namespace tensorcask {
 
@@ -22,9 +26,19 @@ class TorchArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".pt", ".pth"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
+  bool HoldsMetadata(const TensorMetadata& metadata) const override;
+  absl::Status CheckEntry(const ArchiveEntry& entry) const override;
+  absl::Status CheckValue(Value value) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
+  // options.alignment is that of the elements of each tensor, at most 16384.
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
+                                                        const ArchiveWriterOptions& options) const override;
+  // Writes the file anew, as a conversion does. Errors: also those of PlanConversion: InvalidArgument if the file has
+  // anything that is not written, such as an object of a class or a sparse tensor.
+  absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
+                                      const FileEditOptions& options) const override;
 };
 
 }  // namespace tensorcask

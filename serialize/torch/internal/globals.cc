@@ -248,6 +248,13 @@ const Global* FindGlobal(absl::string_view name) {
   return found != std::end(kGlobals) && found->name == name ? found : nullptr;
 }
 
+const Global* FindGlobalOf(GlobalUse use, DType dtype) {
+  const Global* const found = std::find_if(std::begin(kGlobals), std::end(kGlobals), [&](const Global& global) {
+    return global.use == use && global.dtype == dtype;
+  });
+  return found == std::end(kGlobals) || dtype == DType::kInvalid ? nullptr : found;
+}
+
 absl::string_view WhatItWouldDo(absl::string_view name) {
   for (const Harm& harm : kHarms) {
     if (harm.name.back() == '.' ? absl::StartsWith(name, harm.name) : name == harm.name) return harm.what;

@@ -60,6 +60,8 @@ struct Global {
 
 // The row of the table with this name; null if there is none. "torch.cuda.FloatStorage" is "torch.FloatStorage".
 const Global* FindGlobal(absl::string_view name);
+// The first row of this use and dtype: torch.ByteStorage for kStorage and uint8. Null if there is none.
+const Global* FindGlobalOf(GlobalUse use, DType dtype);
 
 // What a program that obeyed the pickle would do with this name: "would run a program", or "" if that is not known.
 absl::string_view WhatItWouldDo(absl::string_view name);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/torch/internal/records.h"
 #include "tensorcask/serialize/zip/zip_directory.h"
 #include "tensorcask/serialize/zip/zip_member_stream.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -46,9 +47,9 @@ class ArchiveOpener {
     CASK_RETURN_IF_ERROR(CheckVersion());
     CASK_RETURN_IF_ERROR(ReadByteOrder());
     file_->is_torchscript = Find("constants.pkl") != nullptr;
-    CASK_RETURN_IF_ERROR(AddPart("", "data.pkl", "data"));
+    CASK_RETURN_IF_ERROR(AddPart("", kPickleRecord, "data"));
     if (file_->is_torchscript) CASK_RETURN_IF_ERROR(AddPart("constants", "constants.pkl", "constants"));
-    return absl::OkStatus();
+    return ReadMetadata();
   }
 
  private:
@@ -150,19 +151,40 @@ class ArchiveOpener {
     part.name = name;
     CASK_ASSIGN_OR_RETURN(std::string bytes, ReadMember(*member));
     part.bytes = std::make_unique<const std::string>(std::move(bytes));
-    DecodeQuota quota = QuotaOf(part.bytes->size(), options_.limits);
-    absl::StatusOr<Pickle> pickle = ReadPickle(*part.bytes, {options_.opaque_objects, file_->is_torchscript}, &quota);
-    if (absl::IsOutOfRange(pickle.status())) pickle = Bad(pickle.status().message());
-    if (pickle.ok() && pickle->size_bytes != part.bytes->size()) {
-      pickle = Bad(absl::StrCat(part.bytes->size() - pickle->size_bytes, " bytes behind the end of the pickle"));
-    }
-    if (!pickle.ok()) return Annotate(pickle.status(), absl::StrCat("record ", Quoted(pickle_name)));
-    part.pickle = *std::move(pickle);
+    CASK_ASSIGN_OR_RETURN(part.pickle, PickleOf(pickle_name, *part.bytes));
     for (const Storage& storage : part.pickle.storages) {
       CASK_ASSIGN_OR_RETURN(Record record, FindRecord(part.pickle, storage, folder));
       part.records.push_back(std::move(record));
     }
     file_->parts.push_back(std::move(part));
+    return absl::OkStatus();
+  }
+
+  // All of `bytes`, which outlive the pickle.
+  absl::StatusOr<Pickle> PickleOf(absl::string_view record, const std::string& bytes) const {
+    DecodeQuota quota = QuotaOf(bytes.size(), options_.limits);
+    absl::StatusOr<Pickle> pickle = ReadPickle(bytes, {options_.opaque_objects, file_->is_torchscript}, &quota);
+    if (absl::IsOutOfRange(pickle.status())) pickle = Bad(pickle.status().message());
+    if (pickle.ok() && pickle->size_bytes != bytes.size()) {
+      pickle = Bad(absl::StrCat(bytes.size() - pickle->size_bytes, " bytes behind the end of the pickle"));
+    }
+    if (!pickle.ok()) return Annotate(pickle.status(), absl::StrCat("record ", Quoted(record)));
+    return pickle;
+  }
+
+  absl::Status ReadMetadata() {
+    const ZipMember* const member = Find(kMetadataRecord);
+    if (member == nullptr) return absl::OkStatus();
+    CASK_ASSIGN_OR_RETURN(const std::string bytes, ReadMember(*member));
+    CASK_ASSIGN_OR_RETURN(const Pickle pickle, PickleOf(kMetadataRecord, bytes));
+    const auto is_text = [&](Ref ref) { return pickle.object(ref).kind == Object::Kind::kText; };
+    const absl::Status refused = Bad(absl::StrCat("record ", Quoted(kMetadataRecord), " is not a dict of texts"));
+    if (pickle.object(pickle.root).kind != Object::Kind::kDict) return refused;
+    const std::vector<Ref>& items = pickle.items(pickle.root);
+    if (!std::all_of(items.begin(), items.end(), is_text)) return refused;
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      file_->metadata.emplace(pickle.object(items[i]).text, pickle.object(items[i + 1]).text);
+    }
     return absl::OkStatus();
   }
 

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,7 @@ struct TorchFile {
   bool big_endian = false;  // elements of storages
   std::vector<ZipMember> members;
   std::vector<Part> parts;
+  std::map<std::string, std::string> metadata;  // of the record that TorchWriter has for it
   std::vector<std::string> notes;
 };
 

@@ -190,7 +190,7 @@ TEST(FormatForName, GoesByTheExtension) {
   };
   EXPECT_EQ(name("x.pb"), "tensorproto");
   EXPECT_EQ(name("a.b/x.TFRecord"), "records");
-  EXPECT_THAT(name("x.pt"), HasSubstr("the format torch are read, not written"));
+  EXPECT_EQ(name("x.pt"), "torch");
   for (const char* path : {"x", "a.bin/x", "x.ckpt", "x.ckpt-7", "x.index", ".x", "x-1.5", "x."}) {
     EXPECT_EQ(name(path), "checkpoint") << path;
   }

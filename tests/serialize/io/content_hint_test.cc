@@ -49,6 +49,8 @@ const Content kContents[] = {
     {"OldPyTorch", "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "a PyTorch file", "torch"},
     {"PyTorch", "PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\0\0archive/data.pkl"sv, "a PyTorch file",
      "torch"},
+    {"PyTorchOfOurs", "PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0e\0\0\0archive/data/0"sv,
+     "a PyTorch file", "torch"},
     {"OtherZip", "PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.txt"sv,
      "a zip file whose first member, \"a.txt\", is not an array", "npz"},
     {"EmptyZip", "PK\5\6\0\0\0\0"sv, "an empty zip archive", "npz"},

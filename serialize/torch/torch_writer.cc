@@ -1,0 +1,348 @@
+#include "tensorcask/serialize/torch/torch_writer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/torch/internal/pickle_writer.h"
+#include "tensorcask/serialize/torch/internal/records.h"
+#include "tensorcask/serialize/zip/crc32.h"
+#include "tensorcask/serialize/zip/zip_writer.h"
+#include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/utf8.h"
+#include "tensorcask/tensor/strided/changing_memory.h"
+#include "tensorcask/tensor/strided/metadata.h"
+
+namespace tensorcask {
+namespace {
+
+// Storages up to this size are gathered in memory: their checksum then stands in front of them, for readers that look
+// there and not into the directory. The bytes do not depend on the pieces that they came in.
+constexpr uint64_t kGatheredBytes = uint64_t{1} << 20;
+constexpr uint64_t kReservedBytes = uint64_t{4} << 20;    // for a storage of this size the sink reserves space ahead
+constexpr uint64_t kDirectoryBytes = uint64_t{64} << 10;  // reserved for what follows it
+constexpr size_t kWrittenPieceBytes = size_t{256} << 10;
+
+// The view with its axes in the order of memory, if `layout` is dense.
+absl::StatusOr<TensorView> InOrderOf(const Layout& layout, const TensorView& view) {
+  DimVector axes;
+  for (int axis = 0; axis < view.rank(); ++axis) axes.push_back(axis);
+  std::stable_sort(axes.begin(), axes.end(), [&](int64_t a, int64_t b) {
+    return layout.stride(static_cast<int>(a)) > layout.stride(static_cast<int>(b));
+  });
+  return view.Permute(axes);
+}
+
+}  // namespace
+
+class TorchWriter::Impl {
+ public:
+  Impl(std::string path, const TorchWriterOptions& options)
+      : path_(std::move(path)), options_(options), publish_({options.file_system, options.sync, options.overwrite}) {}
+
+  absl::Status Open() {
+    for (const auto& [key, value] : options_.metadata) {
+      if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
+        return absl::InvalidArgumentError(absl::StrCat(path_, ": the metadata ", Quoted(key), " is not UTF-8"));
+      }
+    }
+    if (options_.alignment == 0 || options_.alignment > kMaxAlignment ||
+        (options_.alignment & (options_.alignment - 1)) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ": the alignment is ", options_.alignment,
+                                                     "; it must be a power of two up to ", kMaxAlignment));
+    }
+    CASK_ASSIGN_OR_RETURN(sink_, publish_.Add(path_));
+    zip_.emplace(sink_);
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(absl::string_view name, const TensorView& tensor, bool requires_grad) {
+    CASK_RETURN_IF_ERROR(CheckNew(name, tensor.dtype(), requires_grad));
+    CASK_ASSIGN_OR_RETURN(const Layout layout, tensor.layout().Dense(MemoryFormat::kPreserve));
+    CASK_ASSIGN_OR_RETURN(const TensorView in_order, InOrderOf(layout, tensor));
+    CASK_RETURN_IF_ERROR(BeginStorage(name, tensor.dtype(), layout, requires_grad));
+    return AppendElements(in_order);
+  }
+
+  absl::Status Begin(absl::string_view name, DType dtype, const TensorShape& shape, bool requires_grad) {
+    CASK_RETURN_IF_ERROR(CheckNew(name, dtype, requires_grad));
+    CASK_RETURN_IF_ERROR(BeginStorage(name, dtype, Layout::RowMajor(shape), requires_grad));
+    return missing_ > 0 ? absl::OkStatus() : EndStorage();
+  }
+
+  absl::Status Append(const TensorView& piece) {
+    CASK_RETURN_IF_ERROR(status_);
+    if (missing_ == 0) {
+      if (piece.num_elements() == 0) return absl::OkStatus();
+      return absl::FailedPreconditionError(absl::StrCat(path_, ": no tensor wants elements"));
+    }
+    if (piece.dtype() != tensors_.back().dtype || piece.num_elements() > missing_) {
+      return About(names_.back(), absl::InvalidArgumentError(absl::StrCat(
+                                      "the piece ", piece.ToString(), " is not of ", DTypeName(tensors_.back().dtype),
+                                      " with at most ", missing_, " elements, which are missing")));
+    }
+    return AppendElements(piece);
+  }
+
+  absl::Status AddView(absl::string_view name, absl::string_view target, const Layout* layout, bool requires_grad) {
+    CASK_RETURN_IF_ERROR(status_);
+    const auto found = numbers_.find(target);
+    if (found == numbers_.end()) {
+      return About(name, absl::NotFoundError(absl::StrCat("there is no tensor ", Quoted(target))));
+    }
+    torch::SavedTensor tensor = tensors_[found->second];
+    CASK_RETURN_IF_ERROR(CheckNew(name, tensor.dtype, requires_grad));
+    if (layout != nullptr) {
+      const bool is_backward =
+          std::any_of(layout->strides().begin(), layout->strides().end(), [](int64_t stride) { return stride < 0; });
+      const uint64_t elements = tensor.storage_bytes / ElementSize(tensor.dtype);
+      if (is_backward || layout->bounds().begin < 0 || static_cast<uint64_t>(layout->bounds().end) > elements) {
+        return About(name, absl::InvalidArgumentError(absl::StrCat(layout->ToString(), " is not in the ", elements,
+                                                                   " elements of ", Quoted(target))));
+      }
+      tensor.layout = *layout;
+      tensor.requires_grad = requires_grad;
+    }
+    Keep(name, std::move(tensor));
+    return absl::OkStatus();
+  }
+
+  absl::Status SetValues(ValueTree values, std::vector<std::string> names) {
+    CASK_RETURN_IF_ERROR(status_);
+    if (values.empty()) return absl::InvalidArgumentError(absl::StrCat(path_, ": there are no values"));
+    for (ValueTree::Id id = 0; id <= values.root().id(); ++id) {
+      const Value value = values.value(id);
+      CASK_RETURN_IF_ERROR(Annotate(CheckValue(value), path_));
+      if (value.kind() == ValueKind::kTensor && value.tensor() >= names.size()) {
+        return absl::InvalidArgumentError(absl::StrCat(path_, ": the tensor ", value.tensor(), " has no name"));
+      }
+    }
+    values_ = std::move(values);
+    value_names_ = std::move(names);
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(CheckComplete());
+    CASK_ASSIGN_OR_RETURN(const std::vector<torch::SavedTensor> tensors, PlaceTensors());
+    const absl::StatusOr<std::string> pickle = torch::WritePickle(values_, tensors);
+    if (!pickle.ok()) return Annotate(pickle.status(), path_);
+    status_ = WriteRecord(torch::kPickleRecord, *pickle);
+    if (status_.ok() && !options_.metadata.empty()) status_ = WriteMetadata();
+    if (status_.ok()) status_ = WriteRecord(torch::kByteOrderRecord, torch::kLittleEndian);
+    if (status_.ok()) status_ = WriteRecord(torch::kVersionRecord, torch::kWrittenVersion);
+    if (status_.ok()) status_ = zip_->Finish();
+    if (status_.ok()) status_ = publish_.Commit();
+    CASK_RETURN_IF_ERROR(status_);
+    status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": the writer has finished"));
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr uint32_t kMaxAlignment = 16384;
+
+  absl::Status About(absl::string_view name, const absl::Status& status) const {
+    if (status.ok()) return status;
+    return Annotate(status, absl::StrCat(path_, ": tensor ", Quoted(name)));
+  }
+
+  absl::Status CheckComplete() const {
+    if (missing_ == 0) return absl::OkStatus();
+    return About(names_.back(), absl::FailedPreconditionError(absl::StrCat(missing_, " elements are missing")));
+  }
+
+  absl::Status CheckNew(absl::string_view name, DType dtype, bool requires_grad) const {
+    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(CheckComplete());
+    CASK_RETURN_IF_ERROR(About(name, CheckTensor(name, dtype)));
+    if (numbers_.contains(name)) {
+      return absl::AlreadyExistsError(absl::StrCat(path_, ": two tensors are called ", Quoted(name)));
+    }
+    TensorMetadata metadata;
+    metadata.requires_grad = requires_grad;
+    return About(name, metadata.Validate(dtype));
+  }
+
+  void Keep(absl::string_view name, torch::SavedTensor tensor) {
+    numbers_.emplace(name, tensors_.size());
+    names_.emplace_back(name);
+    tensors_.push_back(std::move(tensor));
+  }
+
+  // ---- Storages -----------------------------------------------------------------------------------------------------
+
+  // Requires: CheckNew.
+  absl::Status BeginStorage(absl::string_view name, DType dtype, const Layout& layout, bool requires_grad) {
+    torch::SavedTensor tensor;
+    tensor.dtype = dtype;
+    tensor.layout = layout;
+    tensor.storage = num_storages_;
+    tensor.storage_bytes = static_cast<uint64_t>(layout.num_elements()) * ElementSize(dtype);
+    tensor.requires_grad = requires_grad;
+    if (tensor.storage_bytes > kGatheredBytes) {
+      status_ = BeginRecord(StorageRecord(), tensor.storage_bytes, std::nullopt);
+      CASK_RETURN_IF_ERROR(status_);
+      if (tensor.storage_bytes >= kReservedBytes) {
+        sink_->ReserveHint(sink_->position() + tensor.storage_bytes + kDirectoryBytes);
+      }
+    }
+    missing_ = layout.num_elements();
+    Keep(name, std::move(tensor));
+    return absl::OkStatus();
+  }
+
+  std::string StorageRecord() const { return absl::StrCat(torch::kStorageFolder, num_storages_); }
+
+  absl::Status AppendElements(const TensorView& elements) {
+    const bool is_gathered = tensors_.back().storage_bytes <= kGatheredBytes;
+    status_ = internal::ForEachStablePiece(elements, kWrittenPieceBytes, [&](absl::string_view bytes) {
+      if (!is_gathered) return zip_->Append(bytes);
+      gathered_.append(bytes.data(), bytes.size());
+      return absl::OkStatus();
+    });
+    if (!status_.ok()) return About(names_.back(), status_);
+    missing_ -= elements.num_elements();
+    return missing_ > 0 ? absl::OkStatus() : EndStorage();
+  }
+
+  absl::Status EndStorage() {
+    if (tensors_.back().storage_bytes > kGatheredBytes) {
+      status_ = zip_->EndMember();
+    } else {
+      status_ = WriteRecord(StorageRecord(), gathered_);
+      gathered_.clear();
+    }
+    ++num_storages_;
+    return status_;
+  }
+
+  // ---- Records ------------------------------------------------------------------------------------------------------
+
+  absl::Status BeginRecord(absl::string_view name, uint64_t size_bytes, std::optional<uint32_t> crc) {
+    ZipMemberOptions member;
+    member.size_bytes = size_bytes;
+    member.crc32 = crc;
+    member.alignment = options_.alignment;
+    return zip_->BeginMember(absl::StrCat(torch::kWrittenFolder, name), member);
+  }
+
+  absl::Status WriteRecord(absl::string_view name, absl::string_view bytes) {
+    CASK_RETURN_IF_ERROR(BeginRecord(name, bytes.size(), Crc32(bytes)));
+    CASK_RETURN_IF_ERROR(zip_->Append(bytes));
+    return zip_->EndMember();
+  }
+
+  absl::Status WriteMetadata() {
+    ValueTree tree;
+    std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
+    for (const auto& [key, value] : options_.metadata) {
+      const ValueTree::Id id = tree.AddText(key);
+      entries.emplace_back(id, tree.AddText(value));
+    }
+    tree.AddMap(entries);
+    CASK_ASSIGN_OR_RETURN(const std::string pickle, torch::WritePickle(tree, {}));
+    return WriteRecord(torch::kMetadataRecord, pickle);
+  }
+
+  // ---- The object ---------------------------------------------------------------------------------------------------
+
+  // The tensors by their numbers in the tree; those that it lacks become entries of its root.
+  absl::StatusOr<std::vector<torch::SavedTensor>> PlaceTensors() {
+    std::vector<torch::SavedTensor> placed;
+    std::vector<bool> is_placed(tensors_.size());
+    for (const std::string& name : value_names_) {
+      const auto found = numbers_.find(name);
+      if (found == numbers_.end()) return About(name, absl::NotFoundError("it is in the values, and was not added"));
+      is_placed[found->second] = true;
+      placed.push_back(tensors_[found->second]);
+    }
+    if (!values_.empty() && std::find(is_placed.begin(), is_placed.end(), false) == is_placed.end()) return placed;
+    std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
+    if (!values_.empty()) {
+      const Value root = values_.root();
+      if (root.kind() != ValueKind::kMap) {
+        return absl::InvalidArgumentError(absl::StrCat(path_,
+                                                       ": the root of the values is no map, so a tensor that is "
+                                                       "not in them has no place"));
+      }
+      for (size_t i = 0; i < root.size(); ++i) {
+        entries.emplace_back(root.key(i).id(), root.entry(i).id());
+        if (root.key(i).kind() != ValueKind::kText) continue;
+        const auto number = numbers_.find(root.key(i).text());
+        if (number == numbers_.end() || is_placed[number->second]) continue;
+        return About(root.key(i).text(), absl::AlreadyExistsError("a key of the values has this name"));
+      }
+    }
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (is_placed[i]) continue;
+      const ValueTree::Id key = values_.AddText(names_[i]);
+      entries.emplace_back(key, values_.AddTensor(placed.size()));
+      placed.push_back(tensors_[i]);
+    }
+    values_.AddMap(entries);
+    return placed;
+  }
+
+  const std::string path_;
+  const TorchWriterOptions options_;
+  Publication publish_;
+  FileSink* sink_ = nullptr;  // of publish_
+  std::optional<ZipWriter> zip_;
+  absl::Status status_;  // of every later call, if not OK
+  std::vector<torch::SavedTensor> tensors_;
+  std::vector<std::string> names_;  // of these
+  absl::flat_hash_map<std::string, size_t> numbers_;
+  uint64_t num_storages_ = 0;
+  int64_t missing_ = 0;  // elements of the last tensor
+  std::string gathered_;
+  ValueTree values_;
+  std::vector<std::string> value_names_;
+};
+
+TorchWriter::TorchWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TorchWriter::TorchWriter(TorchWriter&&) noexcept = default;
+TorchWriter& TorchWriter::operator=(TorchWriter&&) noexcept = default;
+TorchWriter::~TorchWriter() = default;
+
+absl::StatusOr<TorchWriter> TorchWriter::Create(const std::string& path, const TorchWriterOptions& options) {
+  auto impl = std::make_unique<Impl>(path, options);
+  CASK_RETURN_IF_ERROR(impl->Open());
+  return TorchWriter(std::move(impl));
+}
+
+absl::Status TorchWriter::CheckTensor(absl::string_view name, DType dtype) {
+  CASK_RETURN_IF_ERROR(torch::CheckSavedDType(dtype));
+  if (internal::IsUtf8(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError("the name is not UTF-8");
+}
+absl::Status TorchWriter::CheckValue(Value value) { return torch::CheckPickled(value); }
+
+absl::Status TorchWriter::Add(absl::string_view name, const TensorView& tensor, bool requires_grad) {
+  return impl_->Add(name, tensor, requires_grad);
+}
+absl::Status TorchWriter::Begin(absl::string_view name, DType dtype, const TensorShape& shape, bool requires_grad) {
+  return impl_->Begin(name, dtype, shape, requires_grad);
+}
+absl::Status TorchWriter::Append(const TensorView& piece) { return impl_->Append(piece); }
+absl::Status TorchWriter::AddView(absl::string_view name, absl::string_view target, const Layout& layout,
+                                  bool requires_grad) {
+  return impl_->AddView(name, target, &layout, requires_grad);
+}
+absl::Status TorchWriter::AddAlias(absl::string_view name, absl::string_view target) {
+  return impl_->AddView(name, target, nullptr, false);
+}
+absl::Status TorchWriter::SetValues(ValueTree values, std::vector<std::string> names) {
+  return impl_->SetValues(std::move(values), std::move(names));
+}
+absl::Status TorchWriter::Finish() { return impl_->Finish(); }
+
+}  // namespace tensorcask
