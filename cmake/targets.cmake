@@ -816,8 +816,8 @@ tensorcask_room(safetensors
     serialize/safetensors/internal/header_handler.cc
     serialize/safetensors/internal/index_rewrite.cc
     serialize/safetensors/internal/json_events.cc
-    serialize/safetensors/internal/model_index.cc
     serialize/safetensors/internal/open_model.cc
+    serialize/safetensors/model_index.cc
     serialize/safetensors/safetensors_reader.cc
     serialize/safetensors/safetensors_writer.cc
     serialize/safetensors/shard_files.cc
@@ -833,8 +833,8 @@ tensorcask_room(safetensors
     serialize/safetensors/internal/header_handler.h
     serialize/safetensors/internal/index_rewrite.h
     serialize/safetensors/internal/json_events.h
-    serialize/safetensors/internal/model_index.h
     serialize/safetensors/internal/open_model.h
+    serialize/safetensors/model_index.h
     serialize/safetensors/safetensors_reader.h
     serialize/safetensors/safetensors_writer.h
     serialize/safetensors/shard_files.h
@@ -924,6 +924,7 @@ tensorcask_room(archive
     serialize/archive/formats/checkpoint_format.cc
     serialize/archive/formats/gguf_format.cc
     serialize/archive/formats/internal/content_blocks.cc
+    serialize/archive/formats/internal/sharded_reader.cc
     serialize/archive/formats/internal/slice_order.cc
     serialize/archive/formats/message_file.cc
     serialize/archive/formats/npy_format.cc
@@ -964,6 +965,7 @@ tensorcask_room(archive
     serialize/archive/formats/checkpoint_format.h
     serialize/archive/formats/gguf_format.h
     serialize/archive/formats/internal/content_blocks.h
+    serialize/archive/formats/internal/sharded_reader.h
     serialize/archive/formats/internal/slice_order.h
     serialize/archive/formats/message_file.h
     serialize/archive/formats/npy_format.h
@@ -1006,6 +1008,7 @@ tensorcask_room(archive
     Tensorcask::values
     Tensorcask::wire
     absl::flat_hash_map
+    absl::flat_hash_set
     absl::function_ref
     absl::span
     absl::status

@@ -104,7 +104,10 @@ ContentHint LookAtText(absl::string_view head) {
   }
   const std::string shown = Quoted(absl::StripTrailingAsciiWhitespace(start), kShownBytes);
   if (absl::StartsWith(start, "{") || absl::StartsWith(start, "[")) {
-    if (absl::StrContains(start, "\"weight_map\"")) return {"safetensors", "the index of a model in several files"};
+    if (absl::StrContains(start, "\"weight_map\"")) {
+      const bool is_torch = absl::StrContains(start, ".bin\"") && !absl::StrContains(start, ".safetensors\"");
+      return {is_torch ? "torch" : "safetensors", "the index of a model in several files"};
+    }
     return {"", absl::StrCat("JSON text: ", shown), /*is_text=*/true};
   }
   return {"", absl::StrCat("text: ", shown), /*is_text=*/true};

@@ -11,7 +11,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
-#include "tensorcask/serialize/safetensors/internal/model_index.h"
+#include "tensorcask/serialize/safetensors/model_index.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/serialize/safetensors/internal/model_index.h"
+#include "tensorcask/serialize/safetensors/model_index.h"
 #include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/tensor/slice.h"

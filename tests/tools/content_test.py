@@ -140,8 +140,11 @@ class OtherContent(Base):
         index = self.file("m.safetensors.index.json", b'{"weight_map": {"w": "a.safetensors"}}')
         self.assert_says(run("ls", index), "a.safetensors: this is a pointer of Git LFS")
         self.file("a.bin", zip_of("archive/data.pkl"))
-        index = self.file("pytorch_model.bin.index.json", b'{"weight_map": {"w": "a.bin"}}')
+        index = self.file("n.safetensors.index.json", b'{"weight_map": {"w": "a.bin"}}')
         self.assert_says(run("ls", index), "a.bin: this is a PyTorch file")
+        self.file("a.bin", POINTER)
+        index = self.file("pytorch_model.bin.index.json", b'{"weight_map": {"w": "a.bin"}}')
+        self.assert_says(run("ls", index), "a.bin: this is a pointer of Git LFS")
 
     def assert_says(self, listing, what):
         """The list has the tensor, and the command fails with the reason why it cannot be read."""

@@ -177,6 +177,84 @@ class TorchFiles(Archives):
         self.good("edit", path, "--unset", "k", "--output", self.path("n.pt"))
         self.assertNotIn("k", json.loads(self.good("ls", "--json", self.path("n.pt"))).get("metadata", {}))
 
+    # ---- Models in several files ---------------------------------------------------------------------------------------
+
+    def sharded(self):
+        """a and b in the first file, c and its other name d in the second."""
+        one = dict_of(a=tensor("0", 2, (2,), (1,)), b=tensor("1", 1, (), ()))
+        two = dict_of(c=tensor("0", 3, (3,), (1,)), d=tensor("0", 3, (3,), (1,)))
+        self.file("m-00001-of-00002.bin", saved(one, {"0": [1, 2], "1": [3]}))
+        self.file("m-00002-of-00002.bin", saved(two, {"0": [4, 5, 6]}))
+        return self.index(a=1, b=1, c=2, d=2)
+
+    def index(self, **files):
+        document = {"metadata": {"total_size": 24},
+                    "weight_map": {key: f"m-0000{number}-of-00002.bin" for key, number in files.items()}}
+        return self.file("pytorch_model.bin.index.json", json.dumps(document).encode())
+
+    def listed_with_damage(self, path):
+        """{name: tensor} of `ls`, whose status says that some tensors cannot be read."""
+        done = run("ls", "--json", path)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return {one["name"]: one for one in json.loads(done.stdout)["tensors"]}
+
+    def test_a_model_in_several_files(self):
+        path = self.sharded()
+        for target in (path, self.path(".")):
+            listing = json.loads(self.good("ls", "--json", "--checksum", target))
+            self.assertEqual([(one["name"], one["shape"], one["shard"]) for one in listing["tensors"]],
+                             [("a", [2], 0), ("b", [], 0), ("c", [3], 1), ("d", [3], 1)])
+        self.assertEqual(listing["format"], "torch")
+        self.assertEqual(listing["tensors"][3]["alias_of"], "c")
+        self.assertEqual(self.good("show", path, "c"), "float32 [3]\n[4 5 6]\n")
+        self.good("verify", path)
+        self.good("convert", path, self.path("m.safetensors"))
+        self.good("diff", path, self.path("m.safetensors"))
+        self.assertEqual(self.good("show", self.path("m.safetensors"), "d"), "float32 [3]\n[4 5 6]\n")
+        self.assert_one_line(run("edit", path, "--rename=a=x"), 1, path, "a model in several files")
+
+    def test_a_missing_file_hides_its_tensors(self):
+        path = self.sharded()
+        missing = self.path("m-00002-of-00002.bin")
+        os.remove(missing)
+        listed = self.listed_with_damage(path)
+        self.assertEqual(sorted(listed), ["a", "b", "c", "d"])
+        self.assertIn(f"{missing}: is missing; {path} lists it", listed["c"]["error"])
+        self.assertEqual(self.good("show", path, "a"), "float32 [2]\n[1 2]\n")
+        self.assertIn("is missing", run("show", path, "c").stderr)
+        done = run("verify", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{missing}: is missing", done.stdout + done.stderr)
+        self.assertEqual(run("convert", path, self.path("x.npz")).returncode, 1)
+        self.good("convert", path, self.path("x.npz"), "--exclude=[cd]")
+
+    def test_the_index_and_the_files_are_compared(self):
+        self.sharded()
+        path = self.index(a=1, b=2, c=2)
+        listed = self.listed_with_damage(path)
+        self.assertEqual(sorted(listed), ["a", "b", "c", "d"])
+        self.assertIn("which does not have it", listed["b"]["error"])
+        self.assertNotIn("error", listed["d"])
+        done = run("verify", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('has the tensor "b", which', done.stdout + done.stderr)
+        self.assertIn('has the tensor "d", which', done.stdout + done.stderr)
+        self.file("pytorch_model.bin.index.json", b'{"weight_map": {"a": "../m-00001-of-00002.bin"}}')
+        self.assert_one_line(run("ls", path), 1, "it must be the name of a file in the folder of the index")
+
+    def test_a_link_out_of_the_folder_is_not_followed(self):
+        path = self.sharded()
+        os.mkdir(self.path("other"))
+        os.rename(self.path("m-00001-of-00002.bin"), self.path("other/secret.bin"))
+        os.mkdir(self.path("model"))
+        for file_name in ("m-00002-of-00002.bin", "pytorch_model.bin.index.json"):
+            os.rename(self.path(file_name), self.path("model/" + file_name))
+        os.symlink("../other/secret.bin", self.path("model/m-00001-of-00002.bin"))
+        path = self.path("model/pytorch_model.bin.index.json")
+        listed = self.listed_with_damage(path)
+        self.assertIn("is a link", listed["a"]["error"])
+        self.assertNotIn("error", listed["c"])
+
     def test_damage_is_found(self):
         path = self.checkpoint()
         self.good("verify", path)

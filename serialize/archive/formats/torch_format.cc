@@ -3,21 +3,28 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/formats/internal/sharded_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/slice_order.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/contained_folder.h"
 #include "tensorcask/serialize/io/content_hint.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
+#include "tensorcask/serialize/safetensors/model_index.h"
 #include "tensorcask/serialize/torch/torch_reader.h"
 #include "tensorcask/serialize/torch/torch_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -148,6 +155,71 @@ class TorchArchiveReader final : public ArchiveReader {
   const std::vector<ArchiveEntry> entries_;
 };
 
+// ---- Models in several files ----------------------------------------------------------------------------------------
+
+// "pytorch_model.bin.index.json", "pytorch_model.bin.index.fp16.json".
+bool IsTorchIndexName(absl::string_view name) {
+  return absl::EndsWith(name, ".json") &&
+         (absl::StrContains(name, ".bin.index.") || absl::StrContains(name, ".pt.index."));
+}
+
+bool IsTorchIndex(absl::string_view path, absl::string_view head, uint64_t file_bytes) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(head), "{") &&
+         (IsTorchIndexName(path) || LookAtContent(head, file_bytes).format == "torch");
+}
+
+// Why a file of the index cannot be read, if that hides its tensors alone.
+bool HidesItsTensors(const absl::Status& status) {
+  return !IsResourceFailure(status) &&
+         (absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
+          absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status));
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenTorchIndex(const ByteSource& file, ArchiveReaderOptions options) {
+  const std::string& path = file.name();
+  if (file.size_bytes() > LimitOf(options.limits.max_message_bytes)) {
+    return Annotate(PastLimit(absl::StrCat("has ", file.size_bytes(), " bytes"), "max_message_bytes",
+                              options.limits.max_message_bytes),
+                    path);
+  }
+  std::string text(static_cast<size_t>(file.size_bytes()), '\0');
+  CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(text.data(), text.size())));
+  absl::StatusOr<safetensors::ModelIndex> index = safetensors::ParseModelIndex(text, options.limits);
+  if (!index.ok()) return Annotate(index.status(), path);
+  if (options.listing == nullptr) options.listing = std::make_shared<ListingBudget>(options.limits);
+  options.listing->AddIndex(text.size());
+  CASK_ASSIGN_OR_RETURN(const ContainedFolder folder,
+                        ContainedFolder::Of(path, ContainedFolder::Links::kContained, options.read));
+  archive::ShardedParts parts;
+  parts.path = path;
+  parts.format = "torch";
+  parts.metadata = std::move(index->metadata);
+  parts.notes = std::move(index->notes);
+  std::set<std::string> names;
+  for (const auto& [tensor, shard] : index->files) names.insert(shard);
+  for (const std::string& name : names) {
+    const absl::StatusOr<std::shared_ptr<const ByteSource>> shard = folder.Open(name);
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> reader =
+        shard.ok() ? TorchArchiveReader::Open(*shard, options)
+                   : absl::StatusOr<std::unique_ptr<ArchiveReader>>(shard.status());
+    if (reader.ok()) {
+      parts.shards.push_back({name, *std::move(reader), absl::OkStatus(), folder.PathOf(name)});
+    } else if (absl::IsNotFound(reader.status())) {
+      parts.shards.push_back(
+          {name, nullptr, absl::DataLossError(absl::StrCat(folder.PathOf(name), ": is missing; ", path, " lists it")),
+           folder.PathOf(name)});
+    } else if (HidesItsTensors(reader.status())) {
+      parts.shards.push_back({name, nullptr, absl::DataLossError(reader.status().message()), folder.PathOf(name)});
+    } else {
+      return reader.status();
+    }
+  }
+  parts.index = std::move(index->files);
+  return archive::MakeShardedReader(std::move(parts), options.listing.get());
+}
+
+// ---- Writing --------------------------------------------------------------------------------------------------------
+
 class TorchArchiveWriter final : public ArchiveWriter {
  public:
   TorchArchiveWriter(std::string path, const ArchiveWriterOptions& options, TorchWriter writer)
@@ -220,13 +292,26 @@ absl::Status TorchArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
 absl::Status TorchArchiveFormat::CheckValue(Value value) const { return TorchWriter::CheckValue(value); }
 
 bool TorchArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
-  return probe.file != nullptr && TorchReader::LooksLikeTorch(probe.head);
+  return probe.file != nullptr &&
+         (TorchReader::LooksLikeTorch(probe.head) || IsTorchIndex(probe.path, probe.head, probe.file->size_bytes()));
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> TorchArchiveFormat::Open(const std::string& path,
                                                                         const ArchiveReaderOptions& options) const {
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
+  std::string head(static_cast<size_t>(std::min<uint64_t>(file->size_bytes(), kContentHeadBytes)), '\0');
+  CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(head.data(), head.size())));
+  if (IsTorchIndex(path, head, file->size_bytes())) return OpenTorchIndex(*file, options);
   return TorchArchiveReader::Open(file, options);
+}
+
+std::vector<std::string> TorchArchiveFormat::FindIn(const std::string& folder,
+                                                    absl::Span<const std::string> names) const {
+  std::vector<std::string> found = ArchiveFormat::FindIn(folder, names);
+  for (const std::string& name : names) {
+    if (IsTorchIndexName(name)) found.push_back(absl::StrCat(folder, "/", name));
+  }
+  return found;
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> TorchArchiveFormat::Create(const std::string& path,
@@ -249,6 +334,10 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
   read.limits = options.limits;
   read.lenient = options.lenient;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> source, Open(path, read));
+  if (source->files().size() > 1) {
+    return absl::UnimplementedError(
+        absl::StrCat(path, ": a model in several files of torch.save is not edited; convert it to one file"));
+  }
   ConvertOptions convert;
   convert.exclude.assign(edits.removed.begin(), edits.removed.end());
   convert.rename = [&](absl::string_view name) -> absl::StatusOr<std::string> {

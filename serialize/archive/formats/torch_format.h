@@ -1,4 +1,5 @@
-// Files of torch.save as an archive format.
+// Files of torch.save, and models in several of them that have an index (pytorch_model.bin.index.json), as an archive
+// format.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_TORCH_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_TORCH_FORMAT_H_
@@ -9,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
@@ -30,6 +32,8 @@ class TorchArchiveFormat final : public ArchiveFormat {
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   absl::Status CheckValue(Value value) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
+  // Also the index of a model in several files: "pytorch_model.bin.index.json".
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
   // options.alignment is that of the elements of each tensor, at most 16384.

@@ -17,7 +17,7 @@
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
-#include "tensorcask/serialize/safetensors/internal/model_index.h"
+#include "tensorcask/serialize/safetensors/model_index.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"

@@ -32,6 +32,7 @@ const Content kContents[] = {
      "an XML document (such as the error of a store, \"AccessDenied\")", ""},
     {"Json", "{\"error\":\"Not found\"}\n", "JSON text: \"{\\\"error\\\":\\\"Not found\\\"}\"", ""},
     {"Index", "{\"metadata\": {}, \"weight_map\": {", "the index of a model", "safetensors"},
+    {"IndexOfPyTorch", R"({"weight_map": {"a": "pytorch_model-00001-of-00002.bin", )", "the index of a model", "torch"},
     {"Text", "Invalid username or password.", "text: \"Invalid username or password.\"", ""},
     {"Gzip", "\x1f\x8b\x08\0\0\0\0\0\0\3"sv, "a gzip file", ""},
     {"Zlib", "\x78\x9c\xed\x97\x3b\x0e\xc2\x30", "compressed with zlib", ""},

@@ -1,8 +1,8 @@
 // The index of a model in several files: model.safetensors.index.json (FORMAT.md section 6). Bytes to a struct; no
 // files.
 
-#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_MODEL_INDEX_H_
-#define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_MODEL_INDEX_H_
+#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_MODEL_INDEX_H_
+#define TENSORCASK_SERIALIZE_SAFETENSORS_MODEL_INDEX_H_
 
 #include <cstdint>
 #include <map>
@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
 
 namespace tensorcask::safetensors {
@@ -30,7 +31,9 @@ bool IsPlainFileName(absl::string_view name);
 
 // Errors, which do not name the file: DataLoss, also for a file name that is not plain; ResourceExhausted.
 absl::StatusOr<ModelIndex> ParseModelIndex(absl::string_view text, const ParseOptions& options);
+// Within these limits: for the models of other formats that have such an index.
+absl::StatusOr<ModelIndex> ParseModelIndex(absl::string_view text, const DecodeLimits& limits);
 
 }  // namespace tensorcask::safetensors
 
-#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_MODEL_INDEX_H_
+#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_MODEL_INDEX_H_

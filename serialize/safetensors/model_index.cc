@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/safetensors/internal/model_index.h"
+#include "tensorcask/serialize/safetensors/model_index.h"
 
 #include <utility>
 
@@ -179,6 +179,12 @@ absl::StatusOr<ModelIndex> ParseModelIndex(absl::string_view text, const ParseOp
   if (!status.ok()) return AsDataLoss(status, "index");
   if (!handler.has_files()) return absl::DataLossError("the index has no weight_map");
   return index;
+}
+
+absl::StatusOr<ModelIndex> ParseModelIndex(absl::string_view text, const DecodeLimits& limits) {
+  ParseOptions options;
+  options.limits = limits;
+  return ParseModelIndex(text, options);
 }
 
 }  // namespace tensorcask::safetensors

@@ -1,0 +1,209 @@
+#include "tensorcask/serialize/archive/formats/internal/sharded_reader.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+
+namespace tensorcask::archive {
+namespace {
+
+class ShardedReader final : public ArchiveReader {
+ public:
+  explicit ShardedReader(ShardedParts parts) : parts_(std::move(parts)) {}
+
+  // Compares each name of the index with what the files have.
+  absl::Status List(ListingBudget* budget) {
+    for (size_t i = 0; i < parts_.shards.size(); ++i) CASK_RETURN_IF_ERROR(ListShard(static_cast<int>(i), budget));
+    for (const auto& [name, shard] : parts_.index) {
+      if (found_.contains(name)) continue;
+      ArchiveEntry entry;
+      entry.name = name;
+      entry.encoding = "not readable";
+      entry.shard = NumberOf(shard);
+      const ShardedParts::Shard& of = parts_.shards[static_cast<size_t>(*entry.shard)];
+      entry.read_status =
+          of.reader != nullptr
+              ? absl::DataLossError(absl::StrCat(path(), " says that it is in ", of.path, ", which does not have it"))
+              : of.status;
+      CASK_RETURN_IF_ERROR(Keep(std::move(entry), budget));
+    }
+    std::sort(entries_.begin(), entries_.end(),
+              [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+    for (size_t i = 1; i < entries_.size(); ++i) {
+      if (entries_[i].name != entries_[i - 1].name) continue;
+      return absl::DataLossError(absl::StrCat(path(), ": two files have the tensor ", Quoted(entries_[i].name),
+                                              ", which the index does not list"));
+    }
+    for (ArchiveEntry& entry : entries_) {
+      if (entry.alias_of.empty()) continue;
+      const absl::StatusOr<const ArchiveEntry*> tied = Find(entry.alias_of);
+      if (!tied.ok() || (*tied)->shard != entry.shard) entry.alias_of.clear();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::string_view format() const override { return parts_.format; }
+  const std::string& path() const override { return parts_.path; }
+  bool strides_only_permute() const override {
+    return std::any_of(parts_.shards.begin(), parts_.shards.end(), [](const ShardedParts::Shard& shard) {
+      return shard.reader != nullptr && shard.reader->strides_only_permute();
+    });
+  }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  const FileMetadata& file_metadata() const override { return parts_.metadata; }
+
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return reader->Read(name);
+  }
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return reader->ReadInto(name, out);
+  }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return reader->ReadSlice(name, slice);
+  }
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return reader->ReadSliceInto(name, slice, out);
+  }
+  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return reader->Map(name);
+  }
+  absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return reader->ReadWithMetadata(name);
+  }
+  absl::StatusOr<DecodedTensor> ReadIgnoringBadMetadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return reader->ReadIgnoringBadMetadata(name);
+  }
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return reader->Metadata(name);
+  }
+  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
+                                                           uint64_t block_bytes) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(entry.name));
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const own, reader->Find(entry.name));
+    return reader->ReadBlocks(*own, block_bytes);
+  }
+
+  absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
+    TensorCounts counts;
+    for (size_t i = 0; i < parts_.shards.size(); ++i) {
+      const ShardedParts::Shard& shard = parts_.shards[i];
+      if (shard.reader == nullptr) {
+        ++counts.damaged_elsewhere;
+        report({"", shard.path, 0, shard.status});
+        continue;
+      }
+      CASK_ASSIGN_OR_RETURN(TensorCounts part, shard.reader->VerifyAll(report));
+      counts.whole += part.whole;
+      counts.damaged += part.damaged;
+      counts.damaged_elsewhere += part.damaged_elsewhere;
+      counts.not_readable += part.not_readable;
+      counts.past_limit += part.past_limit;
+      counts.not_checked += part.not_checked;
+      for (std::string& note : part.notes) counts.notes.push_back(std::move(note));
+      if (unlisted_[i].ok()) continue;
+      ++counts.damaged_elsewhere;
+      report({"", shard.path, 0, unlisted_[i]});
+    }
+    for (const ArchiveEntry& entry : entries_) {
+      if (found_.contains(entry.name) || parts_.index.count(entry.name) == 0) continue;
+      ++counts.damaged;
+      const ShardedParts::Shard& shard = parts_.shards[static_cast<size_t>(*entry.shard)];
+      if (shard.reader != nullptr) report({entry.name, shard.path, 0, CheckReadable(entry)});
+    }
+    return counts;
+  }
+
+  std::vector<std::string> files() const override {
+    std::vector<std::string> files = {path()};
+    for (const ShardedParts::Shard& shard : parts_.shards) files.push_back(shard.path);
+    return files;
+  }
+  int num_shards() const override { return static_cast<int>(parts_.shards.size()); }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes = parts_.notes;
+    for (size_t i = 0; i < parts_.shards.size(); ++i) {
+      const ShardedParts::Shard& shard = parts_.shards[i];
+      if (shard.reader == nullptr) {
+        notes.emplace_back(shard.status.message());
+        continue;
+      }
+      for (const std::string& note : shard.reader->notes()) notes.push_back(absl::StrCat(shard.name, ": ", note));
+      if (!unlisted_[i].ok()) notes.emplace_back(unlisted_[i].message());
+    }
+    return notes;
+  }
+
+ private:
+  int NumberOf(const std::string& shard) const {
+    const auto found =
+        std::lower_bound(parts_.shards.begin(), parts_.shards.end(), shard,
+                         [](const ShardedParts::Shard& one, const std::string& name) { return one.name < name; });
+    return static_cast<int>(found - parts_.shards.begin());
+  }
+
+  absl::Status ListShard(int number, ListingBudget* budget) {
+    const ShardedParts::Shard& shard = parts_.shards[static_cast<size_t>(number)];
+    absl::Status& unlisted = unlisted_.emplace_back();
+    if (shard.reader == nullptr) return absl::OkStatus();
+    int64_t num_unlisted = 0;
+    for (const ArchiveEntry& own : shard.reader->entries()) {
+      const auto listed = parts_.index.find(own.name);
+      const bool is_listed_here = listed != parts_.index.end() && listed->second == shard.name;
+      if (!is_listed_here && num_unlisted++ == 0) {
+        unlisted = absl::DataLossError(absl::StrCat(shard.path, ": has the tensor ", Quoted(own.name), ", which ",
+                                                    path(), " does not list there"));
+      }
+      if (is_listed_here) found_.insert(own.name);
+      if (!is_listed_here && listed != parts_.index.end()) continue;  // that of the other file counts
+      ArchiveEntry entry = own;
+      entry.shard = number;
+      CASK_RETURN_IF_ERROR(Keep(std::move(entry), budget));
+    }
+    if (num_unlisted > 1) unlisted = AppendToMessage(unlisted, absl::StrCat(", nor ", num_unlisted - 1, " others"));
+    return absl::OkStatus();
+  }
+
+  absl::Status Keep(ArchiveEntry entry, ListingBudget* budget) {
+    CASK_RETURN_IF_ERROR(Annotate(budget->Charge(EntryMemory(entry)), path()));
+    entries_.push_back(std::move(entry));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<const ArchiveReader*> ReaderOf(absl::string_view name) const {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    CASK_RETURN_IF_ERROR(CheckReadable(*entry));
+    return parts_.shards[static_cast<size_t>(*entry->shard)].reader.get();
+  }
+
+  const ShardedParts parts_;
+  std::vector<ArchiveEntry> entries_;
+  absl::flat_hash_set<std::string> found_;  // where the index lists them
+  std::vector<absl::Status> unlisted_;      // of each shard: it has tensors that the index does not list there
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> MakeShardedReader(ShardedParts parts, ListingBudget* budget) {
+  auto reader = std::make_unique<ShardedReader>(std::move(parts));
+  CASK_RETURN_IF_ERROR(reader->List(budget));
+  return std::unique_ptr<ArchiveReader>(std::move(reader));
+}
+
+}  // namespace tensorcask::archive
