@@ -54,6 +54,7 @@ constexpr Advice kAdvice[] = {
     {" bytes; max_message_bytes is ", "", " bytes; the limit is "},
     {" bytes of other records; max_total_bytes is ", "", " bytes of other records; the limit for all is "},
     {"(lenient ", "", "(--lenient "},
+    {"(TorchReaderOptions::opaque_objects ", "", "(--opaque-objects "},
     {", and the caller must (NpyReaderOptions::", ")", ": name it with --opaque-dtype"},
     {" (NpyReaderOptions::allow_", ")", " (--lenient accepts this)"},
     {" (NpyReaderOptions::", ")", ""},

@@ -92,6 +92,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   read.dtype_of_opaque_elements = options.dtype_of_opaque_elements;
   read.constants = options.constants;
   read.follow_links = !options.no_links;
+  read.opaque_objects = options.opaque_objects;
   read.read.file_system = options.files;
   read.listing = options.listing;
   if (path != "-") return OpenArchive(path, Formats(), read);

@@ -44,6 +44,7 @@ struct InputOptions {
   DType dtype_of_opaque_elements = DType::kInvalid;  // as ArchiveReaderOptions::dtype_of_opaque_elements
   bool constants = false;                            // as ArchiveReaderOptions::constants
   bool no_links = false;                             // ArchiveReaderOptions::follow_links is false
+  bool opaque_objects = false;                       // as ArchiveReaderOptions::opaque_objects
   FileSystem* files = FileSystem::Posix();           // must outlive the reader
   // As ArchiveReaderOptions::listing: a command that opens several inputs gives them one.
   std::shared_ptr<ListingBudget> listing = nullptr;

@@ -154,6 +154,9 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
   app.add_flag("--constants", options->constants, "Of an ONNX model, also the tensors of Constant nodes");
   app.add_flag("--no-links", options->no_links,
                "Refuse side files of an ONNX model that are links, also those that stay in its folder");
+  app.add_flag(
+      "--opaque-objects", options->opaque_objects,
+      "Read a file of torch.save whose pickle names classes that are not known: their names, and nothing else");
   AddBaseOption(app, &options->base);
   AddLimitOption(app, &options->limit);
   if (app.get_name() == "verify") return;

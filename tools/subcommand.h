@@ -68,8 +68,9 @@ absl::StatusOr<std::vector<const ArchiveEntry*>> SelectReadable(absl::string_vie
                                                                 const std::vector<std::string>& exclude,
                                                                 bool allow_loss, Console& console);
 
-// Options that several commands share: --format, --lenient, --opaque-dtype, --stored, --constants, --no-links, --base
-// and --ignore-checksums for commands that read; --to, --level, --alignment, --no-checksums, --shard-size and
+// Options that several commands share: --format, --lenient, --opaque-dtype, --stored, --constants, --no-links,
+// --opaque-objects, --base and --ignore-checksums for commands that read; --to, --level, --alignment, --no-checksums,
+// --shard-size and
 // --overwrite for commands that write; --include and --exclude for commands that choose tensors.
 void AddInputOptions(CLI::App& app, InputOptions* options);
 void AddLenientOption(CLI::App& app, bool* lenient);

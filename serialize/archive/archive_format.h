@@ -66,6 +66,8 @@ struct ArchiveReaderOptions {
   bool constants = false;
   // onnx: false refuses side files that are links (OnnxReaderOptions::follow_links).
   bool follow_links = true;
+  // torch: classes and functions that are not known become opaque values (TorchReaderOptions::opaque_objects).
+  bool opaque_objects = false;
   // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
   std::shared_ptr<ListingBudget> listing = nullptr;
 };

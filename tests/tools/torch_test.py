@@ -255,6 +255,24 @@ class TorchFiles(Archives):
         self.assertIn("is a link", listed["a"]["error"])
         self.assertNotIn("error", listed["c"])
 
+    # ---- Unknown classes -----------------------------------------------------------------------------------------------
+
+    def test_opaque_objects(self):
+        value = dict_of(w=tensor("0", 1, (), ()), x=call(name("posix", "system"), text("touch " + self.path("harm"))))
+        path = self.file("m.pt", saved(value, {"0": [1]}))
+        self.assert_one_line(run("ls", path), 1, 'names "posix.system"', "--opaque-objects")
+        self.assertIn("w  float32", self.good("ls", "--opaque-objects", path))
+        shown = json.loads(self.good("show", "--opaque-objects", path, "x"))
+        self.assertEqual(shown["object"], "posix.system")
+        self.assertIn('"posix.system"', run("ls", "--opaque-objects", path).stderr)
+        done = run("convert", "--opaque-objects", path, self.path("n.pt"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('value "x": a pickle has no object of the class "posix.system"', done.stderr)
+        self.good("convert", "--opaque-objects", "--allow-loss", path, self.path("n.pt"))
+        self.assertEqual(self.good("show", self.path("n.pt"), "w"), "float32 []\n1\n")
+        self.good("convert", "--opaque-objects", path, self.path("n.npz"))
+        self.assertFalse(os.path.exists(self.path("harm")))
+
     def test_damage_is_found(self):
         path = self.checkpoint()
         self.good("verify", path)

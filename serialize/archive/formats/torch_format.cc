@@ -43,6 +43,7 @@ class TorchArchiveReader final : public ArchiveReader {
     read.limits = options.limits;
     read.lenient = options.lenient;
     read.verify = options.verify_checksums;
+    read.opaque_objects = options.opaque_objects;
     read.listing = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
     absl::StatusOr<TorchReader> reader = TorchReader::OpenSource(file, read);
     if (!reader.ok()) {

@@ -424,7 +424,8 @@ class Machine {
       const absl::string_view harm = WhatItWouldDo(full);
       return absl::UnimplementedError(
           absl::StrCat("names ", Quoted(full), ", which ",
-                       harm.empty() ? "is not one of the names of tensors and plain values that are read" : harm));
+                       harm.empty() ? "is not one of the names of tensors and plain values that are read" : harm,
+                       " (TorchReaderOptions::opaque_objects reads the file, with this as a name and nothing else)"));
     }
     auto [known, is_new] = named_.try_emplace(full, kNoRef);
     if (is_new) {
