@@ -33,6 +33,7 @@ enum class ReadStrategy { kRead, kParallel, kMap };
 class ByteSource;
 
 struct ReadOptions {
+  ReadOptions() {}  // by hand: GCC 12 takes a defaulted one for uninitialized where it is a default argument
   FileSystem* file_system = FileSystem::Posix();
   ReadStrategy strategy = ReadStrategy::kRead;
   int num_threads = 4;  // for kParallel

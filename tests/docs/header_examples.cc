@@ -58,6 +58,7 @@
 #include "tensorcask/serialize/exchange/unix_socket.h"
 #include "tensorcask/serialize/gguf/block_types.h"
 #include "tensorcask/serialize/gguf/gguf_reader.h"
+#include "tensorcask/serialize/gguf/gguf_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/byte_stream.h"
@@ -72,6 +73,7 @@
 #include "tensorcask/serialize/npy/npz_reader.h"
 #include "tensorcask/serialize/npy/npz_writer.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
+#include "tensorcask/serialize/onnx/onnx_writer.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_encoder.h"
 #include "tensorcask/serialize/payload/payload_header.h"
@@ -82,6 +84,7 @@
 #include "tensorcask/serialize/serve/serve_client.h"
 #include "tensorcask/serialize/serve/serve_service.h"
 #include "tensorcask/serialize/torch/torch_reader.h"
+#include "tensorcask/serialize/torch/torch_writer.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
@@ -164,7 +167,7 @@ extern const int64_t n, i, j, bytes, offset;
 extern const bool interrupted;
 extern float sum;
 extern Tensor tensor, weights, w, kernel, rows, image;
-extern TensorView view, part, result, a, b;
+extern TensorView view, part, result, a, b, weight, embedding;
 extern std::vector<int64_t> dims, strides;
 extern const TensorShape shape;
 extern const TensorSlice slice;
@@ -183,6 +186,9 @@ extern RefPtr<DeviceBackend> backend;
 extern const StreamId stream, other;
 extern void *block, *host, *device_block;
 
+namespace serialize_archive_archive {
+extern const std::string bytes;
+}
 namespace serialize_archive_archive_service {
 extern absl::StatusOr<std::unique_ptr<ArchiveReader>> archive;
 }
