@@ -59,11 +59,10 @@ OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading) {
   arguments.source = FromBytesOrFile(path);
   if (arguments.source == nullptr) arguments.path = FromPath(path);
   ArchiveReaderOptions& options = arguments.options;
-  const std::map<std::string, bool*> flags = {{"constants", &options.constants},
-                                              {"lenient", &options.lenient},
-                                              {"links", &options.follow_links},
-                                              {"stored", &options.blocks_as_bytes},
-                                              {"verify", &options.verify_checksums}};
+  const std::map<std::string, bool*> flags = {
+      {"constants", &options.constants},    {"lenient", &options.lenient},
+      {"links", &options.follow_links},     {"opaque_objects", &options.opaque_objects},
+      {"stored", &options.blocks_as_bytes}, {"verify", &options.verify_checksums}};
   for (const auto& [key, value] : reading) {
     const std::string word = FromText(key, "a keyword");
     if (const auto flag = flags.find(word); flag != flags.end()) {

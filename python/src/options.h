@@ -30,7 +30,9 @@ ArchiveFormats Formats();
 #define TENSORCASK_READ_BASE "base: str | os.PathLike[str] | None = None, "
 #define TENSORCASK_READ_FORMAT "format: str | None = None, "
 #define TENSORCASK_READ_VERIFY "verify: bool = True, "
-#define TENSORCASK_READ_RULES "lenient: bool = False, constants: bool = False, links: bool = True, stored: bool = False"
+#define TENSORCASK_READ_RULES                                                                  \
+  "lenient: bool = False, constants: bool = False, links: bool = True, stored: bool = False, " \
+  "opaque_objects: bool = False"
 #define TENSORCASK_READ_ARGUMENTS \
   TENSORCASK_READ_FORMAT TENSORCASK_READ_BASE TENSORCASK_READ_VERIFY TENSORCASK_READ_RULES
 

@@ -14,7 +14,7 @@ from tensorcask import _keywords
 COMPLETIONS = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "manual", "tensorcask.bash")
 
 CHECKING = {"--format": "format", "--lenient": "lenient", "--base": "base", "--constants": "constants",
-            "--no-links": "links", "--stored": "stored"}  # fmt: skip
+            "--no-links": "links", "--stored": "stored", "--opaque-objects": "opaque_objects"}  # fmt: skip
 READING = {**CHECKING, "--ignore-checksums": "verify"}
 WRITING = {"--to": "format", "--level": "level", "--alignment": "alignment", "--no-checksums": "checksums",
            "--shard-size": "max_shard_bytes", "--overwrite": "overwrite"}  # fmt: skip
@@ -61,7 +61,7 @@ def test_what_opens_has_them_too(function):
     assert set(READING.values()) <= set(arguments)
 
 
-@pytest.mark.parametrize("flag", ["lenient", "constants", "links", "stored", "verify"])
+@pytest.mark.parametrize("flag", ["lenient", "constants", "links", "opaque_objects", "stored", "verify"])
 def test_flags_are_bools(tmp_path, flag):
     tc.save(tmp_path / "m.npz", {"w": np.ones(1)})
     assert tc.load(tmp_path / "m.npz", **{flag: True})["w"] == 1
