@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""MODULE.bazel, which no version of Bazel on the machines of this project can read, agrees with what there is.
+"""MODULE.bazel, which Debian 12's version of Bazel cannot read, agrees with what there is.
 
     tests/docs/modules_test.py [--verbose]
 """
