@@ -4,20 +4,20 @@
 _tensorcask_options() {
   case "$1" in
     '') echo 'ls show stats diff verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
-    ls) echo '--help -h --json --checksum --tree --values --sort --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;
-    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;
-    stats) echo '--help -h --json --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;
-    diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;
-    verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --base --limit' ;;
+    ls) echo '--help -h --json --checksum --tree --values --sort --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
+    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
+    stats) echo '--help -h --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
+    diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
+    verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit' ;;
     salvage) echo '--help -h --json --to --overwrite --lenient --base' ;;
-    convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --replace-in --external --allow-loss --dry-run' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient' ;;
     clean) echo '--help -h --delete --json' ;;
-    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;
+    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
     save) echo '--help -h --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --allow-loss --limit' ;;
-    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;
+    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
     recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --overwrite' ;;
-    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --stored --constants --no-links --base --limit --ignore-checksums' ;;
+    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
     demo) echo '--help -h' ;;
   esac
 }
@@ -71,13 +71,13 @@ _tensorcask_value() {
     'verify --opaque-dtype') echo '@text' ;;
     'verify --base') echo '@file' ;;
     'verify --limit') echo '@text' ;;
-    'salvage --to') echo 'checkpoint tensorproto records safetensors npy npz torch tensorproto-text' ;;
+    'salvage --to') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text' ;;
     'salvage --base') echo '@file' ;;
     'convert --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
     'convert --opaque-dtype') echo '@text' ;;
     'convert --base') echo '@file' ;;
     'convert --limit') echo '@text' ;;
-    'convert --to') echo 'checkpoint tensorproto records safetensors npy npz torch tensorproto-text' ;;
+    'convert --to') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text' ;;
     'convert --level') echo 'stored default high' ;;
     'convert --alignment') echo '@text' ;;
     'convert --shard-size') echo '@text' ;;
@@ -87,6 +87,7 @@ _tensorcask_value() {
     'convert --dtype') echo '@text' ;;
     'convert --set') echo '@text' ;;
     'convert --unset') echo '@text' ;;
+    'convert --replace-in') echo '@file' ;;
     'edit --rename') echo '@text' ;;
     'edit --set') echo '@text' ;;
     'edit --unset') echo '@text' ;;
@@ -97,7 +98,7 @@ _tensorcask_value() {
     'cat --opaque-dtype') echo '@text' ;;
     'cat --base') echo '@file' ;;
     'cat --limit') echo '@text' ;;
-    'save --to') echo 'checkpoint tensorproto records safetensors npy npz torch tensorproto-text' ;;
+    'save --to') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text' ;;
     'save --level') echo 'stored default high' ;;
     'save --alignment') echo '@text' ;;
     'save --shard-size') echo '@text' ;;
@@ -113,7 +114,7 @@ _tensorcask_value() {
     'send --limit') echo '@text' ;;
     'recv --unix') echo '@file' ;;
     'recv --timeout') echo '@text' ;;
-    'recv --to') echo 'checkpoint tensorproto records safetensors npy npz torch tensorproto-text' ;;
+    'recv --to') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text' ;;
     'recv --level') echo 'stored default high' ;;
     'recv --alignment') echo '@text' ;;
     'recv --shard-size') echo '@text' ;;
