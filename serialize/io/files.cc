@@ -32,7 +32,8 @@ bool IsThere(const std::string& path, FileSystem* files) {
 absl::Status CheckNewFile(const std::string& path, FileSystem* files) {
   const IoResult result = RetryInterrupted([&] { return files->CheckNew(path); });
   if (result >= 0) return absl::OkStatus();
-  return IoError(result == -EPERM ? -EEXIST : result, path, "create");
+  if (result != -EEXIST && result != -EPERM) return IoError(result, path, "create");
+  return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
 }
 
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& folder, FileSystem* files,

@@ -144,6 +144,18 @@ class Convert(Scratch):
         done = run("convert", "--exclude-slots", self.path("slim.npz"), self.path("x.npz"))
         self.assert_one_line(done, 1, "slim.npz: the format npz does not say which tensors are slots of an optimizer")
 
+    def test_a_file_that_exists_is_kept_in_every_format(self):
+        old = self.checkpoint()
+        for name in ("x.npz", "x.npy", "x.safetensors", "x.pt", "x.gguf", "x.tfrecord", "x.pb", "x.onnx.pb", "copy"):
+            to = ("--to", "onnx") if "onnx" in name else ()
+            done = run("convert", *to, old, self.path(name))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            done = run("convert", *to, old, self.path(name))
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, "exists already; --overwrite replaces it\n$")
+            done = run("convert", "--overwrite", *to, old, self.path(name))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     @with_data
     def test_slots_of_an_object_graph_are_left_out(self):
         prefix = os.path.join(TENSORFLOW, "tf-optimizer-slot", "variables")

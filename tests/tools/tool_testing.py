@@ -131,12 +131,13 @@ class Scratch(unittest.TestCase):
         return self.path(name)
 
     def checkpoint(self, name="model.ckpt", tensors=None):
-        """The prefix of a checkpoint of one tensor, {name: its message as text}."""
+        """The prefix of a checkpoint of these tensors, {name: its message as text}; null: of one."""
         tensors = tensors or {"w": "dtype: DT_FLOAT tensor_shape { dim { size: 2 } dim { size: 3 } } "
                                    "float_val: [1, 2, 3, 4, 5, 6.5]"}
-        ((tensor, text),) = tensors.items()
-        source = self.write("source.pbtxt", text)
-        done = run("convert", "--format", "tensorproto-text", "--rename", "source=" + tensor, source, self.path(name))
+        sources = []
+        for number, (tensor, text) in enumerate(tensors.items()):
+            sources.append(f"{tensor}={self.write('source.pbtxt' if number == 0 else f'source{number}.pbtxt', text)}")
+        done = run("convert", "--format", "tensorproto-text", *sources, self.path(name))
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.path(name)
 

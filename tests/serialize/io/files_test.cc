@@ -126,7 +126,7 @@ TEST_F(FilesTest, FoldersAreMadeOneLevelDeep) {
 
 TEST_F(FilesTest, NamesOfNewFilesAreChecked) {
   EXPECT_OK(CheckNewFile(folder_.Path("new"), &files_));
-  EXPECT_THAT(CheckNewFile(Made("old"), &files_), StatusIs(Code::kAlreadyExists, HasSubstr("old: cannot create")));
+  EXPECT_THAT(CheckNewFile(Made("old"), &files_), StatusIs(Code::kAlreadyExists, HasSubstr("old: exists already")));
   EXPECT_THAT(CheckNewFile("/dev/stdout", &files_), StatusIs(Code::kAlreadyExists));
 }
 
