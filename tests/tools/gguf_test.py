@@ -88,8 +88,8 @@ class Files(Archives):
         self.assertEqual((w["shape"], w["encoding"], w["stored_bytes"]), ([3, 2], "plain", 24))
         text_of = self.good("ls", self.small)
         self.assertRegex(text_of, r"q +float32 +\[2,32\] +256 +q8_0, 26\.6 %\n")
-        self.assertTrue(text_of.endswith("\n  float32: 1 tensor, 6 numbers in 24 bytes, 32 bits each\n"
-                                         "  q8_0: 1 tensor, 64 numbers in 68 bytes, 8.5 bits each\n"), text_of)  # fmt: skip
+        self.assertTrue(text_of.endswith("\n  float32: 1 tensor, 6 numbers in 24 B, 32 bits each\n"
+                                         "  q8_0: 1 tensor, 64 numbers in 68 B, 8.5 bits each\n"), text_of)  # fmt: skip
         self.assertEqual(listed["totals"]["types"]["q8_0"], {"tensors": 1, "numbers": 64, "stored_bytes": 68})
 
     def test_blocks_as_bytes(self):
