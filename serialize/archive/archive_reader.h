@@ -122,6 +122,10 @@ class ArchiveReader {
   // this.
   virtual const ArchiveReader* AsStored() const { return nullptr; }
 
+  // The path of a file that a new one of the format can be made of (ArchiveTraits::needs_base). "", the default: none;
+  // the archive may be of bytes in memory, whose name is no path.
+  virtual std::string base_path() const { return ""; }
+
   // The paths of the files that it reads, first the one that lists the others. By default {path()}.
   virtual std::vector<std::string> files() const { return {path()}; }
   virtual int num_shards() const { return 1; }  // of files with elements

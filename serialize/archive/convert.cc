@@ -160,17 +160,18 @@ class Planner {
 
   // Errors: NotFound for a key of unset_metadata that no source has; InvalidArgument for one that is set, too.
   absl::Status CheckUnset() const {
+    if (options_.unset_metadata.empty()) return absl::OkStatus();
+    std::vector<std::string> paths;
+    std::set<std::string> keys;
+    for (const ArchiveReader* const source : sources_) {
+      paths.push_back(source->path());
+      CASK_ASSIGN_OR_RETURN(std::set<std::string> names, archive::ValueNames(*source));
+      keys.merge(names);
+    }
     for (const std::string& key : options_.unset_metadata) {
       if (options_.set_metadata.count(key) != 0) return archive::SetAndUnset(key);
-      std::vector<std::string> paths;
-      std::set<std::string> keys;
-      for (const ArchiveReader* const source : sources_) {
-        paths.push_back(source->path());
-        CASK_ASSIGN_OR_RETURN(std::set<std::string> names, archive::ValueNames(*source));
-        keys.merge(names);
-      }
-      if (keys.count(key) == 0)
-        return archive::NoSuchMetadata(absl::StrJoin(paths, ", "), key, {keys.begin(), keys.end()});
+      if (keys.count(key) != 0) continue;
+      return archive::NoSuchMetadata(absl::StrJoin(paths, ", "), key, {keys.begin(), keys.end()});
     }
     return absl::OkStatus();
   }
@@ -641,7 +642,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
   planned.nested = plan.nested;
   // A file of the same format is the one that the new file is made of.
   const bool has_base = sources.size() == 1 && sources[0]->format() == target.name();
-  if (planned.base_model.empty() && has_base) planned.base_model = sources[0]->path();
+  if (planned.base_model.empty() && has_base) planned.base_model = sources[0]->base_path();
   planned.store_opaquely = plan.store_opaquely;
   planned.num_shards = write.overwrite ? NumUsedShards(plan) : plan.num_shards;
   if (planned.num_shards > 1 || write.level > PayloadLevel::kStored) {

@@ -45,8 +45,8 @@ class OnnxArchiveReader final : public ArchiveReader {
     }
     std::sort(entries.begin(), entries.end(),
               [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
-    return std::unique_ptr<ArchiveReader>(
-        new OnnxArchiveReader(std::move(reader), std::move(entries), made_name.empty()));
+    return std::unique_ptr<ArchiveReader>(new OnnxArchiveReader(std::move(reader), std::move(entries),
+                                                                made_name.empty(), options.read.source == nullptr));
   }
 
   absl::string_view format() const override { return "onnx"; }
@@ -89,6 +89,7 @@ class OnnxArchiveReader final : public ArchiveReader {
     if (found.without_checksum > 0) counts.notes.push_back(archive::NoChecksums(path(), found.without_checksum));
     return counts;
   }
+  std::string base_path() const override { return is_file_ ? path() : ""; }
   std::vector<std::string> files() const override {
     std::vector<std::string> files = {reader_.path()};
     files.insert(files.end(), reader_.side_files().begin(), reader_.side_files().end());
@@ -98,8 +99,8 @@ class OnnxArchiveReader final : public ArchiveReader {
   std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
-  OnnxArchiveReader(OnnxReader reader, std::vector<ArchiveEntry> entries, bool has_names)
-      : reader_(std::move(reader)), entries_(std::move(entries)), has_names_(has_names) {}
+  OnnxArchiveReader(OnnxReader reader, std::vector<ArchiveEntry> entries, bool has_names, bool is_file)
+      : reader_(std::move(reader)), entries_(std::move(entries)), has_names_(has_names), is_file_(is_file) {}
 
   static ArchiveEntry Describe(const OnnxReader& reader, const OnnxEntry& stored) {
     ArchiveEntry entry;
@@ -129,6 +130,7 @@ class OnnxArchiveReader final : public ArchiveReader {
   const OnnxReader reader_;
   const std::vector<ArchiveEntry> entries_;
   const bool has_names_;
+  const bool is_file_;  // false: bytes in memory
 };
 
 class OnnxArchiveWriter final : public ArchiveWriter {

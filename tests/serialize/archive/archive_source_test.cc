@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -162,6 +163,17 @@ TEST_F(ArchiveSource, WithElementsInOtherFilesIsRefused) {
               StatusIs(Code::kDataLoss, HasSubstr("is opened by its path, which ends in .index")));
   EXPECT_THAT(OpenBytes(folder_.Path("c.data-00000-of-00001"), folder_.Path("c.data-00000-of-00001")),
               StatusIs(Code::kDataLoss, HasSubstr("this is a data file of a checkpoint")));
+}
+
+// A new model of ONNX is made of an old one, which is a file.
+TEST_F(ArchiveSource, OfAModelIsNoBaseOfAnotherOne) {
+  const std::string model = "tests/fuzz/corpus/onnx/model";
+  const std::string other = folder_.Path("other.onnx");
+  ASSERT_OK_AND_ASSIGN(const auto file, OpenArchive(model, formats_.list()));
+  EXPECT_OK(ConvertArchives({file.get()}, other, Format("onnx")).status());
+  ASSERT_OK_AND_ASSIGN(const auto bytes, OpenBytes(model, other));
+  EXPECT_THAT(ConvertArchives({bytes.get()}, folder_.Path("new.onnx"), Format("onnx")),
+              StatusIs(Code::kInvalidArgument, HasSubstr("it is made of another model")));
 }
 
 TEST_F(ArchiveSource, SaysWhatIsWrong) {
