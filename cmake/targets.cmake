@@ -638,6 +638,7 @@ tensorcask_room(values
     serialize/values/value_path.h
   LINK
     Tensorcask::tensor
+    absl::function_ref
     absl::span
     absl::status
     absl::statusor

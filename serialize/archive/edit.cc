@@ -59,10 +59,13 @@ absl::Status PlanMetadata(const ArchiveReader& archive, const ArchiveEdits& edit
     }
     if (old == metadata.end() || old->second != value) plan->set_metadata[key] = value;
   }
+  std::set<std::string> names;
+  if (!edits.unset_metadata.empty()) {
+    CASK_ASSIGN_OR_RETURN(names, archive::ValueNames(archive));
+  }
   for (const std::string& key : edits.unset_metadata) {
     const absl::StatusOr<const ArchiveEntry*> alias = archive.Find(key);  // which metadata notes
     const bool is_alias = alias.ok() && !(*alias)->alias_of.empty();
-    CASK_ASSIGN_OR_RETURN(const std::set<std::string> names, archive::ValueNames(archive));
     if (names.count(key) == 0 && !is_alias) {
       return archive::NoSuchMetadata(archive.path(), key, {names.begin(), names.end()});
     }

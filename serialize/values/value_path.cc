@@ -170,4 +170,33 @@ absl::StatusOr<Value> FindValue(Value root, absl::string_view name) {
   return found;
 }
 
+bool ForEachInMaps(Value root, uint64_t max_values,
+                   absl::FunctionRef<void(absl::Span<const PathStep> path, Value value)> visit) {
+  constexpr size_t kMaxDepth = 32;
+  struct Open {
+    Value map;
+    size_t next;  // entry
+  };
+  std::vector<Open> open;
+  std::vector<PathStep> path;  // of the value that comes next
+  Value value = root;
+  for (uint64_t seen = 0; seen < max_values; ++seen) {
+    if (value.kind() == ValueKind::kMap && path.size() < kMaxDepth) {
+      open.push_back({value, 0});
+      path.emplace_back();
+    } else {
+      visit(path, value);
+    }
+    while (!open.empty() && open.back().next == open.back().map.size()) {
+      open.pop_back();
+      path.pop_back();
+    }
+    if (open.empty()) return true;
+    const size_t entry = open.back().next++;
+    path.back() = StepTo(open.back().map.key(entry));
+    value = open.back().map.entry(entry);
+  }
+  return false;
+}
+
 }  // namespace tensorcask

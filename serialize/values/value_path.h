@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -48,6 +49,11 @@ std::string ExactName(absl::Span<const PathStep> path);
 // dots need the form ["a.b"]. "" is the root.
 // Errors: InvalidArgument for a name that is not well formed; NotFound, naming the step.
 absl::StatusOr<Value> FindValue(Value root, absl::string_view name);
+
+// Calls `visit` for each value in the maps under `root`, in order: for all but maps, which it enters, and for a map in
+// 32 others. A list is one value. False: there are more than `max_values` of them and of maps, and it visits no more.
+bool ForEachInMaps(Value root, uint64_t max_values,
+                   absl::FunctionRef<void(absl::Span<const PathStep> path, Value value)> visit);
 
 }  // namespace tensorcask
 

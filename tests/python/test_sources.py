@@ -206,7 +206,7 @@ def test_no_other_file_is_looked_at(tmp_path, monkeypatch):
     assert list(tc.open(content)) == ["w"]
 
 
-# ---- Objects that are none, and those that lie -----------------------------------------------------------------------
+# ---- Objects that are no files, and files that lie -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("thing", [3, 2.5, object(), ["m.npz"], {"a": 1}])

@@ -213,6 +213,15 @@ class TorchFiles(Archives):
         self.assertEqual(self.good("show", self.path("m.safetensors"), "d"), "float32 [3]\n[4 5 6]\n")
         self.assert_one_line(run("edit", path, "--rename=a=x"), 1, path, "a model in several files")
 
+    def test_values_in_the_files_of_a_model_are_left_out_with_a_note(self):
+        path = self.sharded()
+        one = dict_of(a=tensor("0", 2, (2,), (1,)), b=tensor("1", 1, (), ()), step=b"K\x07", name=b"X\x01\0\0\0n")
+        file = self.file("m-00001-of-00002.bin", saved(one, {"0": [1, 2], "1": [3]}))
+        for command in (["ls", path], ["convert", path, self.path("m.npz")]):
+            done = run(*command)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(f'{file}: values beside the tensors are left out (2): "step", ...\n', done.stderr)
+
     def test_a_missing_file_hides_its_tensors(self):
         path = self.sharded()
         missing = self.path("m-00002-of-00002.bin")

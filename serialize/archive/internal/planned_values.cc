@@ -1,12 +1,13 @@
 #include "tensorcask/serialize/archive/internal/planned_values.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -16,29 +17,6 @@ namespace tensorcask::archive {
 namespace {
 
 bool HasTextKeys(Value root) { return root.kind() == ValueKind::kMap; }
-
-// The names of the values that neither `target` holds nor the metadata has; of very many values not all.
-absl::StatusOr<std::vector<std::string>> ValuesLeftBehind(const ArchiveReader& source, const ArchiveFormat& target) {
-  constexpr size_t kMaxWalked = 100'000;
-  constexpr size_t kMaxDepth = 32;
-  CASK_ASSIGN_OR_RETURN(const ValueTree tree, source.Values());
-  std::vector<std::string> names;
-  std::vector<std::pair<Value, std::vector<PathStep>>> open = {{tree.root(), {}}};
-  for (size_t walked = 0; !open.empty() && walked < kMaxWalked; ++walked) {
-    auto [value, path] = std::move(open.back());
-    open.pop_back();
-    const std::string name = JoinedName(path);
-    if (path.size() == 1 && path[0].kind == PathStep::Kind::kKey && target.HoldsValue(name, value)) continue;
-    if (value.kind() != ValueKind::kMap || path.size() >= kMaxDepth) {
-      if (value.kind() != ValueKind::kTensor && source.file_metadata().count(name) == 0) names.push_back(name);
-      continue;
-    }
-    for (size_t i = value.size(); i-- > 0 && open.size() < kMaxWalked;) {
-      open.emplace_back(value.entry(i), path).second.push_back(StepTo(value.key(i)));
-    }
-  }
-  return names;
-}
 
 }  // namespace
 
@@ -76,14 +54,27 @@ absl::StatusOr<std::vector<FileValue>> HeldValues(const ArchiveReader& source, c
 }
 
 absl::StatusOr<std::string> NoteNotCopied(const ArchiveReader& source, const ArchiveFormat& target) {
-  constexpr size_t kMaxNamed = 4;
-  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ValuesLeftBehind(source, target));
-  if (names.empty()) return std::string();
+  constexpr uint64_t kMaxNamed = 4;
+  constexpr uint64_t kMaxValues = uint64_t{1} << 22;
+  CASK_ASSIGN_OR_RETURN(const ValueTree tree, source.Values());
+  if (tree.empty()) return std::string();
+  uint64_t count = 0;
   std::vector<std::string> quoted;
-  for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) quoted.push_back(Quoted(names[i]));
-  return absl::StrCat(source.path(), ": ", names.size(),
-                      names.size() == 1 ? " value beside the tensors is" : " values beside the tensors are",
-                      " not copied: ", absl::StrJoin(quoted, ", "), names.size() > kMaxNamed ? ", ..." : "");
+  const bool is_all = ForEachInMaps(tree.root(), kMaxValues, [&](absl::Span<const PathStep> path, Value value) {
+    if (value.kind() == ValueKind::kTensor) return;
+    const std::string name = JoinedName(path);
+    if (source.file_metadata().count(name) != 0) return;
+    if (path.size() == 1 && path[0].kind == PathStep::Kind::kKey && target.HoldsValue(name, value)) return;
+    if (count++ < kMaxNamed) quoted.push_back(Quoted(name));
+  });
+  if (!is_all) {
+    return absl::StrCat(source.path(), ": has more than ", kMaxValues,
+                        " values and tensors; values behind these are not copied");
+  }
+  if (count == 0) return std::string();
+  return absl::StrCat(source.path(), ": ", count,
+                      count == 1 ? " value beside the tensors is" : " values beside the tensors are",
+                      " not copied: ", absl::StrJoin(quoted, ", "), count > kMaxNamed ? ", ..." : "");
 }
 
 }  // namespace tensorcask::archive

@@ -1,6 +1,7 @@
 // Values without behaviour: trees, JSON and paths.
 
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/values/value.h"
@@ -18,6 +20,7 @@
 namespace tensorcask {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 using Code = absl::StatusCode;
@@ -187,6 +190,39 @@ TEST(ValuePathTest, TheStepToAnEntryHasItsKey) {
   EXPECT_EQ(JoinedName({StepTo(tree.value(text)), StepTo(tree.value(number))}), "a.b.7");
   EXPECT_EQ(ExactName({StepTo(tree.value(text)), StepTo(tree.value(number))}), "[\"a.b\"][7]");
   EXPECT_NE(JoinedName({StepTo(tree.value(pair))}), "");
+}
+
+TEST(ValuePathTest, VisitsWhatIsInMaps) {
+  ValueTree tree;
+  const ValueTree::Id one = tree.AddInt(1);
+  const ValueTree::Id list = tree.AddItems(ValueKind::kList, {one, tree.AddMap({{tree.AddText("x"), one}})});
+  const ValueTree::Id inner = tree.AddMap({{tree.AddText("b"), one}, {tree.AddInt(7), list}});
+  tree.AddMap({{tree.AddText("a"), inner}, {tree.AddText("empty"), tree.AddMap({})}, {tree.AddText("c"), one}});
+  std::vector<std::string> names;
+  const auto visit = [&](absl::Span<const PathStep> path, Value value) {
+    EXPECT_EQ(value.kind(), names.size() == 1 ? ValueKind::kList : ValueKind::kInt);
+    names.push_back(JoinedName(path));
+  };
+  EXPECT_TRUE(ForEachInMaps(tree.root(), 6, visit));
+  EXPECT_THAT(names, ElementsAre("a.b", "a.7", "c"));
+  names.clear();
+  EXPECT_FALSE(ForEachInMaps(tree.root(), 5, visit));
+  EXPECT_THAT(names, ElementsAre("a.b", "a.7"));
+  names.clear();
+  EXPECT_TRUE(ForEachInMaps(tree.value(one), 1, visit));
+  EXPECT_THAT(names, ElementsAre(""));
+}
+
+TEST(ValuePathTest, AMapInManyMapsIsAValue) {
+  ValueTree tree;
+  ValueTree::Id map = tree.AddMap({});
+  for (int i = 0; i < 100; ++i) map = tree.AddMap({{tree.AddText("k"), map}});
+  size_t steps = 0;
+  EXPECT_TRUE(ForEachInMaps(tree.root(), 1000, [&](absl::Span<const PathStep> path, Value value) {
+    EXPECT_EQ(value.kind(), ValueKind::kMap);
+    steps = path.size();
+  }));
+  EXPECT_EQ(steps, 32u);
 }
 
 }  // namespace

@@ -8,7 +8,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/values/value.h"
+#include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -147,6 +150,7 @@ class ShardedReader final : public ArchiveReader {
       for (const std::string& note : shard.reader->notes()) notes.push_back(absl::StrCat(shard.name, ": ", note));
       if (!unlisted_[i].ok()) notes.emplace_back(unlisted_[i].message());
     }
+    notes.insert(notes.end(), left_out_.begin(), left_out_.end());
     return notes;
   }
 
@@ -162,6 +166,7 @@ class ShardedReader final : public ArchiveReader {
     const ShardedParts::Shard& shard = parts_.shards[static_cast<size_t>(number)];
     absl::Status& unlisted = unlisted_.emplace_back();
     if (shard.reader == nullptr) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(NoteValues(shard));
     int64_t num_unlisted = 0;
     for (const ArchiveEntry& own : shard.reader->entries()) {
       const auto listed = parts_.index.find(own.name);
@@ -180,6 +185,23 @@ class ShardedReader final : public ArchiveReader {
     return absl::OkStatus();
   }
 
+  // A model has no place for what a file has beside its tensors.
+  absl::Status NoteValues(const ShardedParts::Shard& shard) {
+    constexpr uint64_t kMaxValues = uint64_t{1} << 22;
+    CASK_ASSIGN_OR_RETURN(const ValueTree tree, shard.reader->Values());
+    if (tree.empty()) return absl::OkStatus();
+    uint64_t count = 0;
+    std::string first;
+    const bool is_all = ForEachInMaps(tree.root(), kMaxValues, [&](absl::Span<const PathStep> path, Value value) {
+      if (value.kind() != ValueKind::kTensor && count++ == 0) first = JoinedName(path);
+    });
+    if (is_all && count == 0) return absl::OkStatus();
+    const std::string which =
+        is_all ? absl::StrCat(" (", count, "): ", Quoted(first), count > 1 ? ", ..." : "") : std::string();
+    left_out_.push_back(absl::StrCat(shard.path, ": values beside the tensors are left out", which));
+    return absl::OkStatus();
+  }
+
   absl::Status Keep(ArchiveEntry entry, ListingBudget* budget) {
     CASK_RETURN_IF_ERROR(Annotate(budget->Charge(EntryMemory(entry)), path()));
     entries_.push_back(std::move(entry));
@@ -195,6 +217,7 @@ class ShardedReader final : public ArchiveReader {
   const ShardedParts parts_;
   std::vector<ArchiveEntry> entries_;
   absl::flat_hash_set<std::string> found_;  // where the index lists them
+  std::vector<std::string> left_out_;       // notes on values
   std::vector<absl::Status> unlisted_;      // of each shard: it has tensors that the index does not list there
 };
 
