@@ -41,11 +41,6 @@ struct ReadOptions {
   std::shared_ptr<const ByteSource> source = nullptr;
 };
 
-struct ReadRange {
-  uint64_t offset = 0;
-  absl::Span<char> out;
-};
-
 class ByteSource {
  public:
   virtual ~ByteSource() = default;

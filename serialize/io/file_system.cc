@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "tensorcask/serialize/io/error_number.h"
 #include "tensorcask/serialize/io/internal/path_limits.h"
+#include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -14,10 +15,30 @@ namespace tensorcask {
 
 using internal::kMaxNameBytes;
 using internal::kMaxPathBytes;
+using internal::RetryInterrupted;
 
 IoResult FileSystem::CheckNew(const std::string& path) {
   FileInfo info;
   return Describe(path, &info) >= 0 ? -EEXIST : 0;
+}
+IoResult FileSystem::CreateToPublish(const std::string& path, const std::string&) { return CreateNew(path); }
+IoResult FileSystem::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  IoResult error = 0;
+  uint64_t error_offset = 0;
+  for (const ReadRange& range : ranges) {
+    if (error < 0 && range.offset >= error_offset) continue;
+    for (size_t done = 0; done < range.out.size();) {
+      const IoResult got =
+          RetryInterrupted([&] { return ReadAt(handle, range.offset + done, range.out.subspan(done)); });
+      if (got <= 0) {
+        error = got == 0 ? -ENODATA : got;
+        error_offset = range.offset;
+        break;
+      }
+      done += static_cast<size_t>(got);
+    }
+  }
+  return error;
 }
 IoResult FileSystem::DescribeOpen(IoResult, FileInfo*) { return -EOPNOTSUPP; }
 IoResult FileSystem::WriteAt(IoResult, uint64_t, absl::string_view) { return -EOPNOTSUPP; }

@@ -54,6 +54,19 @@ struct FilePermissions {
   uint32_t group = 0;
 };
 
+// A part of a file, and where its bytes go.
+struct ReadRange {
+  uint64_t offset = 0;
+  absl::Span<char> out;
+};
+
+// How the files of a system are read best. The defaults are those of a disk.
+struct ReadShape {
+  uint64_t piece_bytes = 512 << 10;  // of one read
+  int in_flight = 1;                 // reads at the same time
+  uint64_t gap_bytes = 4096;         // bytes between two ranges that are read over rather than left out
+};
+
 class FileSystem {
  public:
   enum class OnExisting { kReplace, kRefuse };
@@ -71,11 +84,18 @@ class FileSystem {
   // A handle to a new file, open for appending and private to the user until SetPublic; -EEXIST if there is anything of
   // that name, a dangling link included. The handle holds a shared lock of the file (LockShared) where there are locks.
   virtual IoResult CreateNew(const std::string& path) = 0;
+  // As CreateNew, of a file that Rename will give the name `final_path`, or Remove will remove: a system whose files
+  // cannot be renamed makes it under that name, invisible until then. The default is CreateNew(path).
+  virtual IoResult CreateToPublish(const std::string& path, const std::string& final_path);
   // Returns what CreateNew would return, as far as that can be told without making a file; 0 if it may succeed. -EPERM,
   // not -EEXIST, for a link that leads to what a process has open, such as /dev/stdout. The default knows only -EEXIST.
   virtual IoResult CheckNew(const std::string& path);
   virtual IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) = 0;  // bytes read; 0 at the end
-  virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;                // bytes written
+  // Fills all ranges, which may come in any order, several at the same time where that helps. Retries short counts and
+  // -EINTR. Returns 0, or the error of the range with the lowest offset that failed; -ENODATA where the file ends
+  // before a range does. The default calls ReadAt for one range after the other.
+  virtual IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges);
+  virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;  // bytes written
   // Writes at `offset` of a file that CreateNew made and returns the number of bytes written. The file grows if they
   // end past its end; a gap is filled with zeros. Append goes on where the last Append ended. -EOPNOTSUPP where files
   // can only be appended to.
@@ -138,6 +158,13 @@ class FileSystem {
   // Of the regular file `path`; links are not followed. -ENOENT if there is none, -EOPNOTSUPP if the system keeps none.
   virtual IoResult PermissionsOf(const std::string& path, FilePermissions* permissions);
   virtual IoResult List(const std::string& path, std::vector<std::string>* names) = 0;  // sorted, without . and ..
+
+  // ---- What it is like ----------------------------------------------------------------------------------------------
+
+  virtual ReadShape read_shape() const { return {}; }
+  // What the system says beside the errno of the last failed operation of this thread ("SlowDown, request 18EB..."). ""
+  // (the default): nothing.
+  virtual std::string LastDetail() const { return ""; }
 
   // ---- Files beneath a folder (contained_folder.h) ------------------------------------------------------------------
 

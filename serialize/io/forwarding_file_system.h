@@ -74,6 +74,8 @@ class ForwardingFileSystem : public FileSystem {
   IoResult OpenBeneath(IoResult folder, const std::string& name, absl::Span<const IoResult> targets) override {
     return behind_->OpenBeneath(folder, name, targets);
   }
+  ReadShape read_shape() const override { return behind_->read_shape(); }
+  std::string LastDetail() const override { return behind_->LastDetail(); }
 
  protected:
   FileSystem* behind() const { return behind_; }
