@@ -26,6 +26,7 @@
 #include "tensorcask/tests/benchmarks/measure.h"
 #include "tensorcask/tests/benchmarks/payload_bars.h"
 #include "tensorcask/tests/benchmarks/strided_bars.h"
+#include "tensorcask/tests/benchmarks/units.h"
 
 namespace tensorcask::benchmarks {
 namespace {
@@ -68,27 +69,21 @@ void CoreRows() {
       2.0, "x memcpy", "memcpy between warm buffers");
 
   constexpr int kBatch = 100000;
-  const auto nanoseconds = [](const Figure& seconds) { return seconds.Times(1e9 / kBatch); };
-  Row("copying a handle",
-      nanoseconds(MedianSeconds(
-          21,
-          [&] {
-            for (int i = 0; i < kBatch; ++i) {
-              const Tensor alias = source;  // NOLINT(performance-unnecessary-copy-initialization): it is what is timed
-              Keep(&alias);
-            }
-          })),
-      4, "ns", "-");
+  const auto copy_handle = [&] {
+    for (int i = 0; i < kBatch; ++i) {
+      const Tensor alias = source;  // NOLINT(performance-unnecessary-copy-initialization): it is what is timed
+      Keep(&alias);
+    }
+  };
+  Row("copying a handle", InUnits(21, kBatch, copy_handle, CountPairs), 1.25, "x count", kOfCountPairs);
   const TensorShape small({4});
-  Row("making a small tensor",
-      nanoseconds(MedianSeconds(21,
-                                [&] {
-                                  for (int i = 0; i < kBatch; ++i) {
-                                    const Tensor tensor = Require(Tensor::Create(DType::kFloat32, small));
-                                    Keep(&tensor);
-                                  }
-                                })),
-      50, "ns", "-");
+  const auto make_small = [&] {
+    for (int i = 0; i < kBatch; ++i) {
+      const Tensor tensor = Require(Tensor::Create(DType::kFloat32, small));
+      Keep(&tensor);
+    }
+  };
+  Row("making a small tensor", InUnits(21, kBatch, make_small, Allocations), 5, "x malloc", kOfAllocations);
   Row("bytes of a shape", Exactly(sizeof(TensorShape)), 24, "bytes", "-");
   Row("bytes of a tensor", Exactly(sizeof(Tensor)), 32, "bytes", "-");
 }

@@ -44,11 +44,12 @@
 #include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/load_rows.h"
 #include "tensorcask/tests/benchmarks/measure.h"
+#include "tensorcask/tests/benchmarks/units.h"
 
 namespace tensorcask::benchmarks {
 namespace {
 
-constexpr size_t kTensors = 64;
+constexpr int kTensors = 64;
 constexpr size_t kTensorBytes = 16 * kMiB;  // 1 GiB in all
 constexpr size_t kNpyBytes = 256 * kMiB;
 constexpr size_t kPieceBytes = kMiB;  // of the plain system calls
@@ -115,7 +116,8 @@ void SafetensorsRows(const std::string& path, std::vector<Tensor>* warm) {
   const auto map = [&] {
     for (size_t i = 0; i < kTensors; ++i) Keep(Require(reader.Map(NameOf(i))).bytes().data());
   };
-  Row("safetensors: map 1 GiB in 64 tensors after open", MedianSeconds(21, map).Times(1e6), 50, "us", "not verified");
+  Row("safetensors: map 1 GiB in 64 tensors after open, each", InUnits(21, kTensors, map, Allocations), 80, "x malloc",
+      absl::StrCat(kOfAllocations, "; not verified"));
 }
 
 void NpyRows(const Folder& folder, const Tensor& source) {
@@ -158,7 +160,9 @@ void NpyRows(const Folder& folder, const Tensor& source) {
   LoadRows("npz: load 256 MiB, stored, verified", loaded, load_npz);
   options.verify_checksums = false;
   const auto map = [&] { Keep(Require(Require(NpzReader::Open(npz, options)).Map("w")).data<float>()); };
-  Row("npz: open and map a stored member of 256 MiB", MedianSeconds(21, map).Times(1e6), 1000, "us", "not verified");
+  const SmallFile file(folder.Path("unit"));
+  Row("npz: open and map a stored member of 256 MiB", InUnits(21, 1, map, [&](int times) { file.OpensAndMaps(times); }),
+      50, "x open", absl::StrCat(kOfMaps, "; not verified"));
 }
 
 // Both files, on two threads, into buffers that stay in the caches.

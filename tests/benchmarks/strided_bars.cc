@@ -26,6 +26,7 @@
 #include "tensorcask/tests/benchmarks/measure.h"
 #include "tensorcask/tests/benchmarks/strided_cases.h"
 #include "tensorcask/tests/benchmarks/strided_views.h"
+#include "tensorcask/tests/benchmarks/units.h"
 
 namespace tensorcask::benchmarks {
 namespace {
@@ -135,24 +136,25 @@ void ConversionRows() {
   }
 }
 
-// Nanoseconds of a call of `fn`, which is short.
-template <typename Fn>
-Figure Nanoseconds(Fn&& fn) {
+// What a call of `fn`, which is short, takes in units.
+template <typename Fn, typename Unit>
+Figure CallInUnits(Fn&& fn, Unit&& unit) {
   constexpr int kBatch = 100000;
   const auto batch = [&] {
     for (int i = 0; i < kBatch; ++i) fn();
   };
-  return MedianSeconds(21, batch).Times(1e9 / kBatch);
+  return InUnits(21, kBatch, batch, unit);
 }
 
 void ViewRows() {
   const TensorView view = OrdinaryTensor(DType::kFloat32, TensorShape({8, 3, 32, 32}));
   const auto row = [](const char* name, auto make) {
-    const Figure figure = Nanoseconds([&] {
+    const auto make_and_keep = [&] {
       const auto made = make();
       Keep(&made);
-    });
-    Row(absl::StrCat("making a view: ", name), figure, 20, "ns", "LibTorch 233 to 398");
+    };
+    Row(absl::StrCat("making a view: ", name), CallInUnits(make_and_keep, Allocations), 2.6, "x malloc",
+        absl::StrCat(kOfAllocations, "; LibTorch 26 to 45"));
   };
   const std::vector<int64_t> nhwc = {0, 2, 3, 1};
   const std::vector<int64_t> flat = {24, 1024};
@@ -172,17 +174,18 @@ void ViewRows() {
   row("Expand", [&] { return single.Expand(wider); });
   row("Expand, an axis more", [&] { return view.Expand(wide); });
 
-  Row("copying a view's handle", Nanoseconds([&] {
-        const TensorView copy = view;  // NOLINT(performance-unnecessary-copy-initialization): it is what is timed
-        Keep(&copy);
-      }),
-      20, "ns", "-");
+  const auto copy_handle = [&] {
+    const TensorView copy = view;  // NOLINT(performance-unnecessary-copy-initialization): it is what is timed
+    Keep(&copy);
+  };
+  Row("copying a view's handle", CallInUnits(copy_handle, CountPairs), 4, "x count", kOfCountPairs);
   const TensorShape small({2, 2});
-  Row("making a small strided tensor", Nanoseconds([&] {
-        const TensorView tensor = Require(Tensor::Create(DType::kFloat32, small));
-        Keep(&tensor);
-      }),
-      50, "ns", "LibTorch 185");
+  const auto make_small = [&] {
+    const TensorView tensor = Require(Tensor::Create(DType::kFloat32, small));
+    Keep(&tensor);
+  };
+  Row("making a small strided tensor", CallInUnits(make_small, Allocations), 5, "x malloc",
+      absl::StrCat(kOfAllocations, "; LibTorch 21"));
   Row("bytes of a view", Exactly(sizeof(TensorView)), 128, "bytes", "LibTorch 192 + 8, and the heap");
 }
 
@@ -190,9 +193,10 @@ void ViewRows() {
 // for new tensors their memory.
 void SmallRows() {
   const auto row = [](absl::string_view name, const auto& ours, const auto& loop, absl::string_view loop_name) {
-    Figure figure = Nanoseconds(ours);
-    figure.median -= Nanoseconds(loop).median;
-    Row(absl::StrCat("few elements: ", name), figure, 12, "ns", absl::StrCat("more than ", loop_name));
+    Figure figure = CallInUnits(ours, Allocations);
+    figure.median -= CallInUnits(loop, Allocations).median;
+    Row(absl::StrCat("few elements: ", name), figure, 1.8, "x malloc",
+        absl::StrCat(kOfAllocations, "; more than ", loop_name));
   };
   const auto floats = [](std::initializer_list<int64_t> dims) {
     return TensorView(OrdinaryTensor(DType::kFloat32, TensorShape(dims)));
