@@ -83,7 +83,7 @@ void CoreRows() {
       Keep(&tensor);
     }
   };
-  Row("making a small tensor", InUnits(21, kBatch, make_small, Allocations), 5, "x malloc", kOfAllocations);
+  Row("making a small tensor", InUnits(21, kBatch, make_small, Allocations), 6, "x malloc", kOfAllocations);
   Row("bytes of a shape", Exactly(sizeof(TensorShape)), 24, "bytes", "-");
   Row("bytes of a tensor", Exactly(sizeof(Tensor)), 32, "bytes", "-");
 }

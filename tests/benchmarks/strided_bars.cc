@@ -153,7 +153,7 @@ void ViewRows() {
       const auto made = make();
       Keep(&made);
     };
-    Row(absl::StrCat("making a view: ", name), CallInUnits(make_and_keep, Allocations), 2.6, "x malloc",
+    Row(absl::StrCat("making a view: ", name), CallInUnits(make_and_keep, Allocations), 3, "x malloc",
         absl::StrCat(kOfAllocations, "; LibTorch 26 to 45"));
   };
   const std::vector<int64_t> nhwc = {0, 2, 3, 1};
@@ -184,7 +184,7 @@ void ViewRows() {
     const TensorView tensor = Require(Tensor::Create(DType::kFloat32, small));
     Keep(&tensor);
   };
-  Row("making a small strided tensor", CallInUnits(make_small, Allocations), 5, "x malloc",
+  Row("making a small strided tensor", CallInUnits(make_small, Allocations), 6, "x malloc",
       absl::StrCat(kOfAllocations, "; LibTorch 21"));
   Row("bytes of a view", Exactly(sizeof(TensorView)), 128, "bytes", "LibTorch 192 + 8, and the heap");
 }
