@@ -60,6 +60,11 @@ std::string Oddities(const TensorStatistics& one) {
 
 Json Finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+// Of a 64-bit integer, with or without a sign.
+Json Exact(absl::int128 value) {
+  return value < 0 ? Json(static_cast<int64_t>(value)) : Json(static_cast<uint64_t>(value));
+}
+
 Json ToJson(const TensorStatistics& one) {
   Json json = JsonName(one.name);
   json["dtype"] = std::string(DTypeName(one.dtype));
@@ -70,8 +75,8 @@ Json ToJson(const TensorStatistics& one) {
     return json;
   }
   if (!one.is_numeric) return json;
-  json["min"] = one.finite > 0 ? Finite(one.min) : Json(nullptr);
-  json["max"] = one.finite > 0 ? Finite(one.max) : Json(nullptr);
+  json["min"] = one.finite == 0 ? Json(nullptr) : one.exact_range ? Exact(one.exact_range->min) : Finite(one.min);
+  json["max"] = one.finite == 0 ? Json(nullptr) : one.exact_range ? Exact(one.exact_range->max) : Finite(one.max);
   json["mean"] = one.finite > 0 ? Finite(one.mean) : Json(nullptr);
   json["std"] = one.finite > 0 ? Finite(one.standard_deviation) : Json(nullptr);
   json["zeros"] = one.zeros;
@@ -85,8 +90,10 @@ Json ToJson(const TensorStatistics& one) {
 TableRow RowOf(const TensorStatistics& one) {
   TableRow row = {Printable(one.name), std::string(DTypeName(one.dtype)), one.shape.ToString()};
   if (one.status.ok() && one.is_numeric && one.finite > 0) {
-    row.insert(row.end(), {FiniteNumber(one.min), FiniteNumber(one.max), FiniteNumber(one.mean),
-                           FiniteNumber(one.standard_deviation), Drawing(one), Oddities(one)});
+    const auto exact = [](absl::int128 value) { return absl::StrFormat("%s", absl::FormatStreamed(value)); };
+    row.insert(row.end(), {one.exact_range ? exact(one.exact_range->min) : FiniteNumber(one.min),
+                           one.exact_range ? exact(one.exact_range->max) : FiniteNumber(one.max),
+                           FiniteNumber(one.mean), FiniteNumber(one.standard_deviation), Drawing(one), Oddities(one)});
   } else {
     const std::string odd = one.status.ok() ? Oddities(one) : "error: " + EscapeControls(one.status.message());
     row.insert(row.end(), {"-", "-", "-", "-", "", odd});

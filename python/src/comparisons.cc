@@ -32,11 +32,15 @@ struct FieldsOf<CompareReport> {
                                                &CompareReport::other_dtypes, &CompareReport::differences);
 };
 template <>
+struct FieldsOf<TensorStatistics::ExactRange> {
+  static constexpr auto kAll = std::make_tuple(&TensorStatistics::ExactRange::min, &TensorStatistics::ExactRange::max);
+};
+template <>
 struct FieldsOf<TensorStatistics> {
   using T = TensorStatistics;
-  static constexpr auto kAll = std::make_tuple(&T::name, &T::dtype, &T::shape, &T::status, &T::num_elements,
-                                               &T::is_numeric, &T::zeros, &T::nans, &T::infinities, &T::subnormals,
-                                               &T::min, &T::max, &T::mean, &T::standard_deviation, &T::histogram);
+  static constexpr auto kAll = std::make_tuple(
+      &T::name, &T::dtype, &T::shape, &T::status, &T::num_elements, &T::is_numeric, &T::zeros, &T::nans, &T::infinities,
+      &T::subnormals, &T::min, &T::max, &T::exact_range, &T::mean, &T::standard_deviation, &T::histogram);
 };
 
 namespace {
@@ -202,8 +206,20 @@ void DefineStats(nb::module_& m) {
       .def_ro("nans", &TensorStatistics::nans)
       .def_ro("infinities", &TensorStatistics::infinities)
       .def_ro("subnormals", &TensorStatistics::subnormals)
-      .def_ro("min", &TensorStatistics::min, "Of the finite elements; so are ``max``, ``mean`` and ``std``.")
-      .def_ro("max", &TensorStatistics::max)
+      .def_prop_ro(
+          "min",
+          [](const TensorStatistics& one) {
+            return one.exact_range ? State<absl::int128>::Get(one.exact_range->min) : nb::object(nb::float_(one.min));
+          },
+          nb::sig("def min(self) -> float | int"),
+          "Of the finite elements, an int if they are 64-bit integers. ``max``, ``mean`` and ``std`` are of these, "
+          "too.")
+      .def_prop_ro(
+          "max",
+          [](const TensorStatistics& one) {
+            return one.exact_range ? State<absl::int128>::Get(one.exact_range->max) : nb::object(nb::float_(one.max));
+          },
+          nb::sig("def max(self) -> float | int"))
       .def_ro("mean", &TensorStatistics::mean)
       .def_ro("std", &TensorStatistics::standard_deviation)
       .def_prop_ro(

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/text.h"
@@ -82,6 +83,19 @@ struct State {
   template <typename Field>
   static Field SetOf(const Field& /*type*/, nanobind::handle state) {
     return State<Field>::Set(state);
+  }
+};
+
+// Of a 64-bit integer, with or without a sign.
+template <>
+struct State<absl::int128> {
+  static nanobind::object Get(absl::int128 value) {
+    return value < 0 ? nanobind::int_(static_cast<int64_t>(value)) : nanobind::int_(static_cast<uint64_t>(value));
+  }
+  static absl::int128 Set(nanobind::handle state) {
+    int64_t small = 0;
+    if (nanobind::try_cast(state, small)) return small;
+    return nanobind::cast<uint64_t>(state);
   }
 };
 

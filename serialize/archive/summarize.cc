@@ -100,6 +100,7 @@ absl::Status Measure(const ArchiveReader& reader, const ArchiveEntry& entry, uin
   out->finite = totals.finite();
   out->min = totals.min;
   out->max = totals.max;
+  if (archive::HasExactRange(entry.dtype)) out->exact_range = {totals.exact_min, totals.exact_max};
   out->mean = totals.mean();
   out->standard_deviation = totals.standard_deviation();
   sample.Fill(out);

@@ -11,9 +11,11 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
@@ -41,6 +43,12 @@ struct TensorStatistics {
   uint64_t finite = 0;
   double min = 0;
   double max = 0;
+  // The same, exactly, of int64 and uint64 elements; nullopt for all others.
+  struct ExactRange {
+    absl::int128 min = 0;
+    absl::int128 max = 0;
+  };
+  std::optional<ExactRange> exact_range;
   double mean = 0;                // NaN if the sum overflows
   double standard_deviation = 0;  // of all elements: divided by their number; NaN if the sum of squares overflows
   // How many finite elements of a sample of up to 65536, evenly spaced, lie in each of kBins equal parts of [min, max].

@@ -45,6 +45,15 @@ def test_results_are_pickled_and_copied(tmp_path, files):
             assert other is not one and fields(other) == fields(one)
 
 
+def test_statistics_of_64_bit_integers_are_exact(tmp_path):
+    tc.save(tmp_path / "m", {"i": np.array([-(2**63), 2**53 + 1]), "u": np.array([2**64 - 1], np.uint64)})
+    signed, natural = tc.stats(tmp_path / "m")
+    for one in [signed, pickle.loads(pickle.dumps(signed))]:
+        assert (one.min, one.max) == (-(2**63), 2**53 + 1)
+    assert (natural.min, natural.max) == (2**64 - 1, 2**64 - 1)
+    assert isinstance(tc.stats(tmp_path / "m", "i")[0].min, int)
+
+
 def test_a_pool_of_processes_returns_them(files):
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:

@@ -382,6 +382,15 @@ class Stats(Archives):
         text = self.good("stats", prefix, "w")
         self.assertIn("1 NaN, 1 Inf, 1 zero, 1 subnormal", text)
 
+    def test_integers_that_no_double_holds(self):
+        prefix = self.model(tensors={
+            "i": "dtype: DT_INT64 tensor_shape { dim { size: 2 } } int64_val: [-9223372036854775807, 9007199254740993]",
+            "u": "dtype: DT_UINT64 tensor_shape { dim { size: 1 } } uint64_val: 18446744073709551615"})
+        tensors = {t["name"]: t for t in json.loads(self.good("stats", "--json", prefix))["tensors"]}
+        self.assertEqual((tensors["i"]["min"], tensors["i"]["max"]), (-9223372036854775807, 9007199254740993))
+        self.assertEqual((tensors["u"]["min"], tensors["u"]["max"]), (2**64 - 1, 2**64 - 1))
+        self.assertRegex(self.good("stats", prefix), r" -9223372036854775807 +9007199254740993 ")
+
     def test_a_sum_that_overflows_is_no_figure(self):
         large = "dtype: DT_DOUBLE tensor_shape { dim { size: 3 } } double_val: [1e308, -1e308, 1e308]"
         prefix = self.model(tensors={"w": large})

@@ -30,8 +30,22 @@ void SetOrigin(double value, ElementTotals* totals) {
   totals->origin = totals->min = totals->max = value;
 }
 
+// Of integers of 64 bits. Requires: `size` is not 0.
+template <typename T>
+void AddExactRange(const T* data, size_t size, ElementTotals* totals) {
+  T min = data[0];
+  T max = data[0];
+  for (size_t i = 1; i < size; ++i) {
+    min = std::min(min, data[i]);
+    max = std::max(max, data[i]);
+  }
+  totals->exact_min = totals->has_origin ? std::min<absl::int128>(totals->exact_min, min) : min;
+  totals->exact_max = totals->has_origin ? std::max<absl::int128>(totals->exact_max, max) : max;
+}
+
 template <typename T>
 void AddScalars(const T* data, size_t size, ElementTotals* totals) {
+  if constexpr (std::is_integral_v<T> && sizeof(T) == sizeof(int64_t)) AddExactRange(data, size, totals);
   totals->count += size;
   for (size_t i = 0; i < size; ++i) {
     const T x = data[i];
@@ -372,6 +386,7 @@ void AddFloats(const float* data, size_t size, ElementTotals* totals) {
 }
 
 bool HasOrder(DType dtype) { return ElementSize(dtype) > 0 && !IsComplex(dtype); }
+bool HasExactRange(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kUint64; }
 
 absl::Status ElementTotals::Add(const TensorView& block) {
   const auto size = static_cast<size_t>(block.num_elements());

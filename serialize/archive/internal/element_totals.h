@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -18,6 +19,8 @@ namespace tensorcask::archive {
 
 // True for the dtypes that ElementTotals takes: bools, integers, floats, quantised integers.
 bool HasOrder(DType dtype);
+// True for those of which ElementTotals gives an exact range.
+bool HasExactRange(DType dtype);
 
 // Sums are of differences to the first finite element, in double, so that a large mean does not hide a small spread.
 struct ElementTotals {
@@ -32,6 +35,9 @@ struct ElementTotals {
   double squares = 0;
   double min = 0;  // of finite elements, if has_origin
   double max = 0;
+  // The same of int64 and uint64 elements, of which a double holds not all.
+  absl::int128 exact_min = 0;
+  absl::int128 exact_max = 0;
 
   // Requires: `block` is row-major, HasOrder(block.dtype()). Errors: ResourceExhausted.
   absl::Status Add(const TensorView& block);

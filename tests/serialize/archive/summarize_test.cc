@@ -93,6 +93,24 @@ Tensor TensorOf(DType dtype, const std::vector<T>& values) {
   return tensor;
 }
 
+// A double holds none of these limits but the lowest.
+TEST(ElementTotals, OfIntegersOf64BitsHaveAnExactRange) {
+  constexpr int64_t kLow = std::numeric_limits<int64_t>::min() + 1;
+  constexpr int64_t kHigh = std::numeric_limits<int64_t>::max();
+  archive::ElementTotals totals;
+  ASSERT_OK(totals.Add(TensorOf<int64_t>(DType::kInt64, {5, kHigh - 1, 7})));
+  ASSERT_OK(totals.Add(TensorOf<int64_t>(DType::kInt64, {0, kLow, 1})));
+  EXPECT_EQ(totals.exact_min, absl::int128(kLow));
+  EXPECT_EQ(totals.exact_max, absl::int128(kHigh - 1));
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max() - 1;
+  archive::ElementTotals natural;
+  ASSERT_OK(natural.Add(TensorOf<uint64_t>(DType::kUint64, {kMost, (uint64_t{1} << 53) + 1})));
+  EXPECT_EQ(natural.exact_min, absl::int128((uint64_t{1} << 53) + 1));
+  EXPECT_EQ(natural.exact_max, absl::int128(kMost));
+  EXPECT_TRUE(archive::HasExactRange(DType::kInt64));
+  EXPECT_FALSE(archive::HasExactRange(DType::kInt32));
+}
+
 // As elements of 32 bits have them, which take another path.
 TEST(ElementTotals, OfBytesAreThoseOfWideIntegers) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
