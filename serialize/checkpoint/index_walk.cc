@@ -77,10 +77,16 @@ absl::StatusOr<WalkedIndex> WalkIndex(
     const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
     absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn) {
   CASK_ASSIGN_OR_RETURN(WalkedIndex index, WalkEntries(prefix, files, limits, fn));
-  for (const auto& [shard, used] : index.used_bytes) {
-    CASK_RETURN_IF_ERROR(CheckDataFile(DataPath(prefix, shard, index.header.num_shards), used, files));
-  }
+  CASK_RETURN_IF_ERROR(CheckDataFiles(prefix, index.header.num_shards, index.used_bytes, files));
   return index;
+}
+
+absl::Status CheckDataFiles(const std::string& prefix, int num_shards, const std::map<int32_t, uint64_t>& used_bytes,
+                            FileSystem* files) {
+  for (const auto& [shard, used] : used_bytes) {
+    CASK_RETURN_IF_ERROR(CheckDataFile(DataPath(prefix, shard, num_shards), used, files));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> DamagedDataFiles(const std::string& prefix, const WalkedIndex& index,

@@ -38,6 +38,11 @@ absl::StatusOr<WalkedIndex> WalkIndex(
     const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
     absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn);
 
+// Checks that data files of `num_shards` are regular files, and as long as `used_bytes`, by shard, says. Errors:
+// DataLoss for the first that is not; from errno.
+absl::Status CheckDataFiles(const std::string& prefix, int num_shards, const std::map<int32_t, uint64_t>& used_bytes,
+                            FileSystem* files);
+
 // The paths of all those that are not. Errors: from errno.
 absl::StatusOr<std::vector<std::string>> DamagedDataFiles(const std::string& prefix, const WalkedIndex& index,
                                                           FileSystem* files);

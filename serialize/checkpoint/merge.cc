@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/memory/memory.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -20,9 +22,11 @@
 #include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/checkpoint/write/remove_temporaries.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
@@ -38,10 +42,12 @@
 namespace tensorcask {
 namespace {
 
+using checkpoint::BundleIndex;
 using checkpoint::EntryField;
 using checkpoint::IndexEntry;
+using checkpoint::IndexHeader;
 using checkpoint::IsPieceKey;
-using checkpoint::WalkedIndex;
+using checkpoint::TableReader;
 
 constexpr size_t kIndexBlockBytes = size_t{16} << 10;  // as CheckpointWriterOptions::index_block_bytes
 
@@ -95,54 +101,90 @@ std::string WithShard(absl::string_view entry, int shard) {
   return ReplaceField(entry, EntryField::kShardId, field);
 }
 
+// The file `path` of a source, which is open only while it is read: a merge may have more sources than a process may
+// have open files.
+class SourceFile final : public ByteSource {
+ public:
+  static absl::StatusOr<std::shared_ptr<const ByteSource>> Create(const std::string& path, FileSystem* files) {
+    auto source = std::make_shared<SourceFile>(path, files);
+    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, source->Open());
+    source->size_bytes_ = file->size_bytes();
+    source->id_ = IdOf(*file);
+    return source;
+  }
+  SourceFile(std::string path, FileSystem* files) : path_(std::move(path)) { read_.file_system = files; }
+
+  const std::string& name() const override { return path_; }
+  uint64_t size_bytes() const override { return size_bytes_; }
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
+    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, Open());
+    const FileId id = IdOf(*file);
+    if (file->size_bytes() != size_bytes_ || (id.is_known() && id_.is_known() && !id.Is(id_))) {
+      return absl::AbortedError(absl::StrCat(path_, ": was replaced while it was read"));
+    }
+    return file->ReadAt(offset, out);
+  }
+
+ private:
+  absl::StatusOr<std::shared_ptr<const ByteSource>> Open() const { return OpenFileSource(path_, read_); }
+  static FileId IdOf(const ByteSource& file) {
+    FileSystem* files = nullptr;
+    IoResult handle = -1;
+    FileInfo info;
+    return file.GetFile(&files, &handle) && files->DescribeOpen(handle, &info) >= 0 ? info.id : FileId();
+  }
+
+  const std::string path_;
+  ReadOptions read_;
+  uint64_t size_bytes_ = 0;
+  FileId id_;
+};
+
+// One source, whose entries are visited in order. One block of its index is in memory.
+struct Source {
+  std::string prefix;
+  std::unique_ptr<const BundleIndex> index;
+  std::string header_value;
+  std::map<int32_t, uint64_t> used_bytes;  // as WalkedIndex::used_bytes
+  std::map<int32_t, int> new_shards;       // from shard to shard in the new checkpoint, if entries name it
+
+  // The visit.
+  std::unique_ptr<DecodeQuota> memory;
+  std::unique_ptr<TableReader::Cursor> cursor;
+  IndexEntry entry;  // at the cursor
+
+  absl::string_view key() const { return cursor->key(); }
+  absl::string_view value() const { return cursor->value(); }
+  const IndexHeader& header() const { return index->header(); }
+  bool has_place() const { return entry.entry.slices.empty(); }  // in a data file
+};
+
 class Merger {
  public:
   Merger(std::string target, const CheckpointMergeOptions& options) : target_(std::move(target)), options_(options) {}
 
+  // Opens the sources and checks each.
   absl::Status Read(absl::Span<const std::string> paths);
-  // Joins entries of the same name, or returns an error if they cannot be joined.
-  absl::Status Join();
+  // Checks that their entries can be joined, and their data files.
+  absl::Status Check();
   absl::Status Publish();
   void RemoveSources();
 
  private:
-  struct Source {
-    std::string prefix;
-    WalkedIndex index;
-    std::map<int32_t, int> new_shards;  // from shard to shard in the new checkpoint, if entries name it
-  };
-  // A key and its value, as ranges of bytes_. (Two strings each would take twice the memory.)
-  struct Item {
-    size_t offset = 0;
-    uint32_t key_bytes = 0;
-    uint32_t value_bytes = 0;
-    int32_t shard = 0;    // of the source
-    uint32_t source = 0;  // number in sources_
-    bool has_place = true;
-  };
-
-  absl::Status ReadSource(const std::string& prefix);
-  void AddItem(absl::string_view key, absl::string_view value, const IndexEntry& entry);
-  absl::Status JoinItems(absl::Span<const Item> same, std::vector<Item>* joined);
+  // Calls fn(sources) for each key of the sources, in order: the sources that have it, each at its entry.
+  using Visitor = absl::FunctionRef<absl::Status(absl::Span<Source* const>)>;
+  absl::Status ForEachKey(Visitor fn);
+  absl::StatusOr<bool> Advance(Source* source) const;
+  absl::Status AddSource(const std::string& prefix);
+  // The value of a key of several sources.
+  absl::StatusOr<std::string> Joined(absl::Span<Source* const> same) const;
   absl::Status MergeHeaders(int num_shards, std::string* header) const;
   bool IsBesideTarget(absl::string_view prefix, absl::string_view name) const;
   int AssignShards();
 
-  absl::string_view KeyOf(const Item& item) const {
-    return absl::string_view(bytes_).substr(item.offset, item.key_bytes);
-  }
-  absl::string_view ValueOf(const Item& item) const {
-    return absl::string_view(bytes_).substr(item.offset + item.key_bytes, item.value_bytes);
-  }
-  const std::string& PrefixOf(const Item& item) const { return sources_[item.source].prefix; }
-
   const std::string target_;
   CheckpointMergeOptions options_;
-  std::vector<Source> sources_;
-  std::string bytes_;
-  std::vector<Item> items_;
-  uint64_t kept_bytes_ = 0;          // of both
-  uint64_t index_bytes_ = 0;         // of all sources
+  std::vector<std::unique_ptr<Source>> sources_;
   bool requires_reader_v2_ = false;  // an entry is extension-only or encoded
 };
 
@@ -159,7 +201,7 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
   CASK_RETURN_IF_ERROR(checkpoint::CheckTarget(target_, prefixes, "one of the checkpoints to merge", options_.overwrite,
                                                options_.file_system));
   for (const std::string& prefix : prefixes) {
-    const absl::Status status = ReadSource(prefix);
+    const absl::Status status = AddSource(prefix);
     if (absl::IsNotFound(status) && options_.allow_missing) continue;
     CASK_RETURN_IF_ERROR(status);
   }
@@ -170,124 +212,154 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
   return absl::OkStatus();
 }
 
-absl::Status Merger::ReadSource(const std::string& prefix) {
-  index_bytes_ += DescribeFile(checkpoint::IndexPath(prefix), options_.file_system).value_or(FileInfo()).size_bytes;
-  // A regular index takes about four times its size in memory here.
-  DecodeQuota memory = DecodeQuota::ForUnbacked(options_.limits, 16 * index_bytes_, kept_bytes_);
-  const auto number = static_cast<uint32_t>(sources_.size());
-  const auto take = [&](absl::string_view key, absl::string_view value, const IndexEntry& index) -> absl::Status {
-    // Charged twice, because bytes_ and items_ exist twice while they grow.
-    CASK_ANNOTATE_IF_ERROR(memory.Charge(2 * (sizeof(Item) + key.size() + value.size())),
-                           absl::StrCat(prefix, ": ", items_.size(), " entries to merge"));
-    Item item;
-    item.offset = bytes_.size();
-    item.key_bytes = static_cast<uint32_t>(key.size());  // 32 bits are the table's limit
-    item.value_bytes = static_cast<uint32_t>(value.size());
-    item.shard = index.entry.shard;
-    item.source = number;
-    item.has_place = index.entry.slices.empty();
-    bytes_.append(key.data(), key.size());
-    bytes_.append(value.data(), value.size());
-    items_.push_back(item);
-    requires_reader_v2_ |=
-        !index.extension.empty() && index.entry.form != EntryForm::kPlain && index.entry.form != EntryForm::kSliced;
+absl::Status Merger::AddSource(const std::string& prefix) {
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file,
+                        SourceFile::Create(checkpoint::IndexPath(prefix), options_.file_system));
+  auto source = std::make_unique<Source>();
+  source->prefix = prefix;
+  CASK_ASSIGN_OR_RETURN(source->index, BundleIndex::Open(std::move(file), options_.limits));
+  CASK_RETURN_IF_ERROR(source->index->ForEachEntry([](const CheckpointEntry&) { return absl::OkStatus(); }));
+  const auto take_header = [&](absl::string_view value) {
+    source->header_value = std::string(value);
     return absl::OkStatus();
   };
-  CASK_ASSIGN_OR_RETURN(WalkedIndex index, checkpoint::WalkIndex(prefix, options_.file_system, options_.limits, take));
-  if (!sources_.empty() && sources_[0].index.header.big_endian != index.header.big_endian) {
-    const bool big = index.header.big_endian;
+  CASK_RETURN_IF_ERROR(source->index->table().Visit("", take_header).status());
+  if (!sources_.empty() && sources_[0]->header().big_endian != source->header().big_endian) {
+    const bool big = source->header().big_endian;
     return absl::InvalidArgumentError(
-        absl::StrCat(prefix, ": is ", big ? "big" : "little", "-endian, and ", sources_[0].prefix, " is not"));
+        absl::StrCat(prefix, ": is ", big ? "big" : "little", "-endian, and ", sources_[0]->prefix, " is not"));
   }
-  kept_bytes_ = memory.charged();
-  sources_.push_back({prefix, std::move(index), {}});
+  sources_.push_back(std::move(source));
   return absl::OkStatus();
 }
 
-absl::Status Merger::Join() {
-  const auto before = [&](const Item& a, const Item& b) {
-    const int order = KeyOf(a).compare(KeyOf(b));
-    return order != 0 ? order < 0 : a.source < b.source;
+// Moves to the next entry; false after the last one.
+absl::StatusOr<bool> Merger::Advance(Source* source) const {
+  CASK_ASSIGN_OR_RETURN(bool found, source->cursor->Next());
+  if (found && source->key().empty()) {  // the header
+    CASK_ASSIGN_OR_RETURN(found, source->cursor->Next());
+  }
+  if (!found) return false;
+  QuotaCharge decoded(source->memory.get());
+  absl::Status status = decoded.Add(checkpoint::LargeEntryBytes(source->value()));
+  if (status.ok()) {
+    status = checkpoint::DecodeEntry(source->value(), source->header().num_shards, options_.limits, &source->entry);
+  }
+  if (!status.ok()) {
+    return Annotate(status, absl::StrCat(source->index->path(), ": key ", Quoted(source->key())));
+  }
+  return true;
+}
+
+absl::Status Merger::ForEachKey(Visitor fn) {
+  // The source with the least key is the first; of equal keys, the source that was named first.
+  const auto after = [](const auto& a, const auto& b) {
+    const int order = a.second->key().compare(b.second->key());
+    return order != 0 ? order > 0 : a.first > b.first;
   };
-  std::sort(items_.begin(), items_.end(), before);
-  std::vector<Item> joined;
-  joined.reserve(items_.size());
-  for (size_t i = 0; i < items_.size();) {
-    size_t end = i + 1;
-    while (end < items_.size() && KeyOf(items_[end]) == KeyOf(items_[i])) ++end;
-    if (end == i + 1) {
-      joined.push_back(items_[i]);
-    } else {
-      CASK_RETURN_IF_ERROR(JoinItems(absl::MakeConstSpan(items_).subspan(i, end - i), &joined));
-    }
-    i = end;
+  std::vector<std::pair<size_t, Source*>> heap;
+  const auto push = [&](size_t number) -> absl::Status {
+    Source* const source = sources_[number].get();
+    CASK_ASSIGN_OR_RETURN(const bool found, Advance(source));
+    if (!found) return absl::OkStatus();
+    heap.emplace_back(number, source);
+    std::push_heap(heap.begin(), heap.end(), after);
+    return absl::OkStatus();
+  };
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    Source& source = *sources_[i];
+    source.memory = absl::WrapUnique(new DecodeQuota(source.index->NewQuota()));
+    source.cursor = source.index->table().NewCursor(source.memory.get());
+    CASK_RETURN_IF_ERROR(push(i));
   }
-  items_ = std::move(joined);
+  std::vector<Source*> same;
+  std::vector<size_t> numbers;
+  while (!heap.empty()) {
+    same.clear();
+    numbers.clear();
+    do {
+      std::pop_heap(heap.begin(), heap.end(), after);
+      numbers.push_back(heap.back().first);
+      same.push_back(heap.back().second);
+      heap.pop_back();
+    } while (!heap.empty() && heap.front().second->key() == same[0]->key());
+    CASK_RETURN_IF_ERROR(fn(same));
+    for (const size_t number : numbers) CASK_RETURN_IF_ERROR(push(number));
+  }
+  for (const std::unique_ptr<Source>& source : sources_) source->cursor = nullptr;  // and its block
   return absl::OkStatus();
 }
 
-// `same` are two or more items of one key.
-absl::Status Merger::JoinItems(absl::Span<const Item> same, std::vector<Item>* joined) {
-  const Item& first = same[0];
-  const std::string key(KeyOf(first));  // bytes_ will grow
-  if (IsPieceKey(key)) {
-    CASK_ASSIGN_OR_RETURN(const checkpoint::SliceKey piece, checkpoint::DecodeSliceKey(key));
+absl::Status Merger::Check() {
+  const auto check = [&](absl::Span<Source* const> same) -> absl::Status {
+    for (Source* const source : same) {
+      const CheckpointEntry& entry = source->entry.entry;
+      requires_reader_v2_ |=
+          !source->entry.extension.empty() && entry.form != EntryForm::kPlain && entry.form != EntryForm::kSliced;
+      if (!source->has_place()) continue;
+      uint64_t& used = source->used_bytes[entry.shard];
+      used = std::max(used, entry.offset + entry.stored_bytes);  // below 2^63, DecodeEntry has seen to that
+    }
+    return same.size() == 1 ? absl::OkStatus() : Joined(same).status();
+  };
+  CASK_RETURN_IF_ERROR(ForEachKey(check));
+  for (const std::unique_ptr<Source>& source : sources_) {
+    CASK_RETURN_IF_ERROR(checkpoint::CheckDataFiles(source->prefix, source->header().num_shards, source->used_bytes,
+                                                    options_.file_system));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Merger::Joined(absl::Span<Source* const> same) const {
+  const Source& first = *same[0];
+  if (IsPieceKey(first.key())) {
+    CASK_ASSIGN_OR_RETURN(const checkpoint::SliceKey piece, checkpoint::DecodeSliceKey(first.key()));
     return absl::InvalidArgumentError(absl::StrCat("slice ", Quoted(piece.slice.ToString()), " of tensor ",
-                                                   Quoted(piece.name), " is in ", PrefixOf(first), " and in ",
-                                                   PrefixOf(same[1])));
+                                                   Quoted(piece.name), " is in ", first.prefix, " and in ",
+                                                   same[1]->prefix));
   }
-  const std::string label = absl::StrCat("tensor ", Quoted(key));
-  for (const Item& item : same) {
-    if (!item.has_place) continue;
-    const Item& other = &item == &first ? same[1] : first;
-    return absl::AlreadyExistsError(absl::StrCat(label, " is in ", PrefixOf(item), " and ",
-                                                 other.has_place ? "in " : "in slices in ", PrefixOf(other)));
+  const std::string label = absl::StrCat("tensor ", Quoted(first.key()));
+  for (const Source* const source : same) {
+    if (!source->has_place()) continue;
+    const Source& other = source == &first ? *same[1] : first;
+    return absl::AlreadyExistsError(absl::StrCat(label, " is in ", source->prefix, " and ",
+                                                 other.has_place() ? "in " : "in slices in ", other.prefix));
   }
-  std::optional<TensorSliceSet> slices;
-  IndexEntry whole;
+  const uint64_t max_bytes = LimitOf(options_.limits.max_message_bytes);
+  TensorSliceSet slices(first.entry.entry.dtype, first.entry.entry.shape);
   std::string fields;
-  for (const Item& item : same) {
-    IndexEntry index;
-    CASK_RETURN_IF_ERROR(
-        checkpoint::DecodeEntry(ValueOf(item), sources_[item.source].index.header.num_shards, options_.limits, &index));
-    if (!slices.has_value()) {
-      slices.emplace(index.entry.dtype, index.entry.shape);
-      whole.dtype_number = index.dtype_number;
-    }
-    absl::Status status = slices->CheckTensor(index.entry.dtype, index.entry.shape);
-    if (status.ok() && index.dtype_number != whole.dtype_number) {
+  for (const Source* const source : same) {
+    const CheckpointEntry& entry = source->entry.entry;
+    absl::Status status = slices.CheckTensor(entry.dtype, entry.shape);
+    if (status.ok() && source->entry.dtype_number != first.entry.dtype_number) {
       status = absl::InvalidArgumentError(
-          absl::StrCat("has dtype number ", index.dtype_number, ", not ", whole.dtype_number));
+          absl::StrCat("has dtype number ", source->entry.dtype_number, ", not ", first.entry.dtype_number));
     }
-    for (size_t i = 0; i < index.entry.slices.size() && status.ok(); ++i) {
-      status = slices->Register(index.entry.slices[i], PrefixOf(item));
+    for (size_t i = 0; i < entry.slices.size() && status.ok(); ++i) {
+      status = slices.Register(entry.slices[i], source->prefix);
     }
     if (!status.ok()) {
-      return Annotate(
-          status, absl::StrCat(label, " of ", PrefixOf(item), ", of which slices are in ", PrefixOf(first), " too"));
+      return Annotate(status,
+                      absl::StrCat(label, " of ", source->prefix, ", of which slices are in ", first.prefix, " too"));
     }
-    fields += FieldsOf(ValueOf(item), EntryField::kSlices);
+    fields += FieldsOf(source->value(), EntryField::kSlices);
+    if (fields.size() > max_bytes) break;
   }
   // All other fields of the entry come from the first source.
-  const std::string value = ReplaceField(ValueOf(first), EntryField::kSlices, fields);
-  const int64_t max_bytes = std::min<int64_t>(options_.limits.max_message_bytes, UINT32_MAX);  // the latter for Item
-  if (value.size() > static_cast<uint64_t>(std::max<int64_t>(max_bytes, 0))) {
-    return absl::ResourceExhaustedError(absl::StrCat(label, " of ", PrefixOf(first), " and others: its entry has ",
-                                                     value.size(), " bytes, past max_message_bytes ", max_bytes));
+  std::string value = ReplaceField(first.value(), EntryField::kSlices, fields);
+  if (value.size() > max_bytes) {
+    return PastLimit(
+        absl::StrCat(label, " of ", first.prefix, " and others: its entry has ", value.size(), " bytes or more"),
+        "max_message_bytes", options_.limits.max_message_bytes);
   }
-  Item item = first;
-  item.offset = bytes_.size();
-  item.value_bytes = static_cast<uint32_t>(value.size());
-  absl::StrAppend(&bytes_, key, value);
-  joined->push_back(item);
-  return absl::OkStatus();
+  return value;
 }
 
 // Numbers the data files in which something is stored. Returns their count.
 int Merger::AssignShards() {
   int count = 0;
-  for (Source& source : sources_) {
-    for (const auto& [shard, used_bytes] : source.index.used_bytes) source.new_shards[shard] = count++;
+  for (const std::unique_ptr<Source>& source : sources_) {
+    for (const auto& [shard, used_bytes] : source->used_bytes) source->new_shards[shard] = count++;
   }
   return count;
 }
@@ -310,16 +382,15 @@ absl::Status Merger::MergeHeaders(int num_shards, std::string* header) const {
   std::set<std::string> bases;
   for (size_t i = 0; i < sources_.size(); ++i) {
     BundleHeaderProto proto;
-    if (!proto.ParseFromString(sources_[i].index.header_value)) {
-      return absl::DataLossError(
-          absl::StrCat(checkpoint::IndexPath(sources_[i].prefix), ": the header is not a protobuf message"));
+    if (!proto.ParseFromString(sources_[i]->header_value)) {
+      return absl::DataLossError(absl::StrCat(sources_[i]->index->path(), ": the header is not a protobuf message"));
     }
     bad_consumers.insert(proto.version().bad_consumers().begin(), proto.version().bad_consumers().end());
     const int32_t producer = std::max(proto.version().producer(), merged.version().producer());
     const int32_t min_consumer = std::max(proto.version().min_consumer(), merged.version().min_consumer());
     if (i == 0) merged = std::move(proto);
-    const std::string& base = sources_[i].index.header.base;
-    if (!base.empty()) bases.insert(IsBesideTarget(sources_[i].prefix, base) ? base : "");
+    const std::string& base = sources_[i]->header().base;
+    if (!base.empty()) bases.insert(IsBesideTarget(sources_[i]->prefix, base) ? base : "");
     merged.mutable_version()->set_producer(producer);
     merged.mutable_version()->set_min_consumer(min_consumer);
   }
@@ -353,11 +424,10 @@ absl::Status Merger::Publish() {
   CASK_RETURN_IF_ERROR(MergeHeaders(num_shards, &header));
 
   Publication publish({options_.file_system, options_.sync, options_.overwrite});
-  for (const Source& source : sources_) {
-    for (const auto& [shard, new_shard] : source.new_shards) {
-      CASK_RETURN_IF_ERROR(
-          publish.AddExisting(checkpoint::DataPath(source.prefix, shard, source.index.header.num_shards),
-                              checkpoint::DataPath(target_, new_shard, num_shards)));
+  for (const std::unique_ptr<Source>& source : sources_) {
+    for (const auto& [shard, new_shard] : source->new_shards) {
+      CASK_RETURN_IF_ERROR(publish.AddExisting(checkpoint::DataPath(source->prefix, shard, source->header().num_shards),
+                                               checkpoint::DataPath(target_, new_shard, num_shards)));
     }
   }
   for (int shard = used_shards; shard < num_shards; ++shard) {
@@ -369,10 +439,23 @@ absl::Status Merger::Publish() {
   table_options.block_bytes = kIndexBlockBytes;
   checkpoint::TableWriter table(sink, table_options);
   CASK_RETURN_IF_ERROR(table.Add("", header));
-  for (const Item& item : items_) {
-    const int shard = item.has_place ? sources_[item.source].new_shards.at(item.shard) : 0;
-    CASK_RETURN_IF_ERROR(table.Add(KeyOf(item), WithShard(ValueOf(item), shard)));
-  }
+  const auto write = [&](absl::Span<Source* const> same) -> absl::Status {
+    const Source& first = *same[0];
+    std::string joined;
+    if (same.size() > 1) {
+      CASK_ASSIGN_OR_RETURN(joined, Joined(same));
+    }
+    int shard = 0;
+    if (first.has_place()) {
+      const auto found = first.new_shards.find(first.entry.entry.shard);
+      if (found == first.new_shards.end()) {
+        return absl::AbortedError(absl::StrCat(first.index->path(), ": was changed while it was read"));
+      }
+      shard = found->second;
+    }
+    return table.Add(first.key(), WithShard(same.size() > 1 ? joined : first.value(), shard));
+  };
+  CASK_RETURN_IF_ERROR(ForEachKey(write));
   CASK_RETURN_IF_ERROR(table.Finish());
 
   if (options_.overwrite) {
@@ -384,13 +467,13 @@ absl::Status Merger::Publish() {
 
 // The index goes first: without it the data files are no longer a checkpoint.
 void Merger::RemoveSources() {
-  for (const Source& source : sources_) {
+  for (const std::unique_ptr<Source>& source : sources_) {
     FileSystem* const files = options_.file_system;
-    if (!RemoveFile(checkpoint::IndexPath(source.prefix), files).ok()) continue;
-    if (options_.sync && !SyncFolder(FolderOf(source.prefix), files).ok()) continue;
-    const int num_shards = source.index.header.num_shards;
+    if (!RemoveFile(checkpoint::IndexPath(source->prefix), files).ok()) continue;
+    if (options_.sync && !SyncFolder(FolderOf(source->prefix), files).ok()) continue;
+    const int num_shards = source->header().num_shards;
     for (int shard = 0; shard < num_shards; ++shard) {
-      RemoveFile(checkpoint::DataPath(source.prefix, shard, num_shards), files).IgnoreError();
+      RemoveFile(checkpoint::DataPath(source->prefix, shard, num_shards), files).IgnoreError();
     }
   }
 }
@@ -401,7 +484,7 @@ absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::
                               const CheckpointMergeOptions& options) {
   Merger merger(target, options);
   CASK_RETURN_IF_ERROR(merger.Read(sources));
-  CASK_RETURN_IF_ERROR(merger.Join());
+  CASK_RETURN_IF_ERROR(merger.Check());
   CASK_RETURN_IF_ERROR(merger.Publish());
   if (options.remove_sources) merger.RemoveSources();
   return absl::OkStatus();

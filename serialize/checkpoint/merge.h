@@ -7,8 +7,9 @@
 // first, index last, durable, whole or not at all. Pieces of one tensor in several sources become one tensor. Sources
 // without tensors, and data files without elements, are left out. Entries keep their unknown fields; a tensor in pieces
 // keeps those of the first source. The merge checks all indexes and the sizes of all data files, but reads no elements:
-// a damaged tensor stays damaged, and a reader of the new checkpoint finds the damage by the checksum. Memory: some 100
-// bytes for each tensor.
+// a damaged tensor stays damaged, and a reader of the new checkpoint finds the damage by the checksum. Indexes are merged
+// as streams: memory is a block of each, the entry of one tensor, and 24 bytes for each tensor of the largest source.
+// They are open only while they are read, so that there may be more than a process may have open files.
 //
 // Source: MergeBundles of tensorflow/core/util/tensor_bundle, which renames the data files, and counts shards wrongly
 // when a source is empty.
@@ -39,7 +40,8 @@ struct CheckpointMergeOptions {
 // Errors: NotFound for a missing source; AlreadyExists if two sources hold a tensor of the same name, unless both hold
 // pieces of it, and if the target exists; InvalidArgument if pieces of a tensor disagree or overlap, if byte orders
 // differ, or if a source is the target; DataLoss for a damaged source, as CheckpointReader::entries, and for a data
-// file that is missing or too short; ResourceExhausted past a limit, for example for a tensor in pieces whose entry has
+// file that is missing or too short; Aborted for a source
+// that is replaced meanwhile; ResourceExhausted past a limit, for example for a tensor in pieces whose entry has
 // more than max_message_bytes; from errno, naming the file. On error there is no new checkpoint (a new folder stays),
 // and the sources are unchanged.
 absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,

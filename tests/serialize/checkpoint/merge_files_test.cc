@@ -1,11 +1,13 @@
 // The files that a merge replaces, removes and leaves behind, also when a step of it fails.
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -19,6 +21,7 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/merge_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -27,6 +30,7 @@ namespace {
 
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::HeaderOf;
 using ::tensorcask::testing::Merge;
 using ::tensorcask::testing::On;
@@ -48,6 +52,70 @@ TEST(MergeTest, MakesTheFolderOfTheTarget) {
   ASSERT_OK(MergeCheckpoints({"/a"}, "/new/m", On(&files)));
   EXPECT_OK(OpenIn(&files, "/new/m"));
   EXPECT_THAT(MergeCheckpoints({"/a"}, "/no/such/m", On(&files)), StatusIs(Code::kNotFound, HasSubstr("/no/such")));
+}
+
+// The data files stay locked until they are published; the indexes are open only while they are read.
+TEST(MergeTest, MoreSourcesThanFilesThatMayBeOpen) {
+  constexpr int kSources = 200;
+  const TempFolder folder;
+  std::vector<std::string> sources;
+  for (int i = 0; i < kSources; ++i) {
+    sources.push_back(folder.Path(absl::StrCat("part-", i)));
+    SaveIn(FileSystem::Posix(), sources.back(), {{absl::StrCat("t", i), Tensor::Scalar<float>(static_cast<float>(i))}});
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = kSources + 60;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const absl::Status merged = MergeCheckpoints(sources, folder.Path("m"));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_OK(merged);
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(FileSystem::Posix(), folder.Path("m")));
+  for (int i = 0; i < kSources; ++i) {
+    ASSERT_OK_AND_ASSIGN(const Tensor tensor, reader.Read(absl::StrCat("t", i)));
+    EXPECT_EQ(tensor.data<float>()[0], static_cast<float>(i));
+  }
+}
+
+// Opens of `path` from the n-th on find another file.
+class ReplacingFileSystem final : public ForwardingFileSystem {
+ public:
+  ReplacingFileSystem(MemoryFileSystem* behind, std::string path, int n)
+      : ForwardingFileSystem(behind), memory_(behind), path_(std::move(path)), n_(n) {}
+
+  IoResult OpenToRead(const std::string& path) override {
+    if (path == path_ && --n_ == 0) {
+      const std::string other = *memory_->Find(path);
+      memory_->Remove(path);
+      memory_->Put(path, other);
+    }
+    return ForwardingFileSystem::OpenToRead(path);
+  }
+  bool has_replaced() const { return n_ <= 0; }
+
+ private:
+  MemoryFileSystem* const memory_;
+  const std::string path_;
+  int n_;
+};
+
+TEST(MergeTest, ASourceThatIsReplacedMeanwhile) {
+  for (int n = 2; n < 100; ++n) {
+    SCOPED_TRACE(n);
+    MemoryFileSystem memory;
+    SaveIn(&memory, "/a", {{"a", Tensor::Scalar<float>(1)}});
+    SaveIn(&memory, "/b", {{"b", Tensor::Scalar<float>(2)}});
+    ReplacingFileSystem files(&memory, "/a.index", n);
+    const absl::Status merged = MergeCheckpoints({"/a", "/b"}, "/m", On(&files));
+    if (!files.has_replaced()) {
+      EXPECT_GT(n, 3);
+      ASSERT_OK(merged);
+      return;
+    }
+    EXPECT_THAT(merged, StatusIs(Code::kAborted, HasSubstr("/a.index: was replaced while it was read")));
+    EXPECT_THAT(OpenIn(&memory, "/m"), StatusIs(Code::kNotFound));
+  }
 }
 
 TEST(MergeTest, MissingSourcesMayBePassedOver) {
