@@ -44,8 +44,6 @@ struct ConvertFlags {
   std::vector<std::string> dtypes;  // GLOB=DTYPE
   std::vector<std::string> sets;    // KEY=VALUE
   std::vector<std::string> unsets;  // keys
-  std::string replace_in;           // a model of ONNX
-  std::string side_file;            // "true": a name that the format chooses
   bool allow_loss = false;
   bool dry_run = false;
 };
@@ -202,16 +200,12 @@ absl::StatusOr<ExitCode> Convert(const ConvertFlags& flags, Console& console) {
     sources.push_back(input.get());
     inputs.push_back(std::move(input));
   }
-  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination(), flags.to));
+  const AllFormats formats = FormatsWith(flags.output.of_formats);
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination(), flags.to, formats.list()));
   CASK_RETURN_IF_ERROR(SetOptions(flags, sources, *target, &options, console));
   OutputOptions output = flags.output;
   output.base = flags.input.base;
-  CASK_ASSIGN_OR_RETURN(ArchiveWriterOptions write, WriterOptions(flags.destination(), *target, output));
-  if (target->name() != "onnx" && (!flags.replace_in.empty() || !flags.side_file.empty())) {
-    return Misuse("--replace-in and --external are for models of ONNX");
-  }
-  write.base_model = flags.replace_in;
-  if (!flags.side_file.empty()) write.side_file = flags.side_file == "true" ? "" : flags.side_file;
+  CASK_ASSIGN_OR_RETURN(const ArchiveWriterOptions write, WriterOptions(flags.destination(), *target, output));
   options.num_threads = NumThreads();
   options.dry_run = flags.dry_run;
   std::optional<ProgressLine> progress;
@@ -267,11 +261,6 @@ Action DeclareConvert(CLI::App& app) {
       ->type_name("GLOB=DTYPE")
       ->allow_extra_args(false);
   AddMetadataOptions(app, &flags->sets, &flags->unsets);
-  app.add_option("--replace-in", flags->replace_in,
-                 "Make an ONNX model of this one: the tensors replace its initializers")
-      ->type_name("PATH");
-  app.add_flag("--external", flags->side_file,
-               "Store the elements of an ONNX model in a side file, DST.data or --external=NAME");
   app.add_flag(
       "--allow-loss", flags->allow_loss,
       "Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors "

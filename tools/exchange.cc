@@ -225,7 +225,8 @@ absl::StatusOr<int64_t> ReceiveAll(Sender& sender, const ArchiveFormat& to, absl
 }
 
 absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
-  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to));
+  const AllFormats formats = FormatsWith(flags.output.of_formats);
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to, formats.list()));
   CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> output,

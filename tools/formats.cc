@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/archive.h"
-#include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/formats/records_format.h"
 #include "tensorcask/serialize/archive/formats/served_format.h"
 #include "tensorcask/serialize/io/byte_stream.h"
@@ -20,19 +19,17 @@
 
 namespace tensorcask::tools {
 
+AllFormats FormatsWith(const FormatOptions& options) {
+  std::vector<std::unique_ptr<const ArchiveFormat>> own;
+  own.push_back(std::make_unique<TensorProtoTextArchiveFormat>());
+  own.push_back(std::make_unique<GraphArchiveFormat>());
+  own.push_back(std::make_unique<ServedArchiveFormat>());
+  return AllFormats(options, std::move(own));
+}
+
 ArchiveFormats Formats() {
-  static const AllFormats* const library = new AllFormats();
-  static const auto* const text = new TensorProtoTextArchiveFormat();
-  static const auto* const graph = new GraphArchiveFormat();
-  static const auto* const served = new ServedArchiveFormat();
-  static const auto* const all = [] {
-    auto* formats = new std::vector<const ArchiveFormat*>(library->list().begin(), library->list().end());
-    formats->push_back(text);
-    formats->push_back(graph);
-    formats->push_back(served);
-    return formats;
-  }();
-  return *all;
+  static const auto* const formats = new AllFormats(FormatsWith({}));
+  return formats->list();
 }
 
 std::vector<std::string> FormatNames() {
@@ -87,15 +84,9 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   read.unreadable_metadata = options.unreadable_metadata;
   read.lenient = options.lenient;
   read.verify_checksums = !options.ignore_checksums;
-  read.blocks_as_bytes = options.stored;
-  read.keep_entries = options.keep_entries;
-  read.dtype_of_opaque_elements = options.dtype_of_opaque_elements;
-  read.constants = options.constants;
-  read.follow_links = !options.no_links;
-  read.opaque_objects = options.opaque_objects;
   read.read.file_system = options.files;
   read.listing = options.listing;
-  if (path != "-") return OpenArchive(path, Formats(), read);
+  if (path != "-") return OpenArchive(path, FormatsWith(options.of_formats).list(), read);
   if (!options.format.empty() && options.format != RecordsArchiveFormat().name()) {
     return Misuse(absl::StrCat("-: only records are read from stdin; for the format ", options.format, " name a file"));
   }
@@ -117,10 +108,11 @@ absl::Status CheckDestination(const std::string& path) {
                              name.empty() ? "" : "/", "model"));
 }
 
-absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const std::string& to) {
+absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const std::string& to,
+                                                  ArchiveFormats formats) {
   CASK_RETURN_IF_ERROR(CheckDestination(path));
-  if (!to.empty()) return FindFormat(to, Formats());
-  absl::StatusOr<const ArchiveFormat*> format = FormatForName(path, Formats());
+  if (!to.empty()) return FindFormat(to, formats);
+  absl::StatusOr<const ArchiveFormat*> format = FormatForName(path, formats);
   if (format.ok()) return format;
   return Misuse(absl::StrCat(path, ": ", format.status().message(), "; name the format with --to"));
 }
@@ -137,22 +129,16 @@ absl::StatusOr<ArchiveWriterOptions> WriterOptions(const std::string& path, cons
     return Misuse(absl::StrCat("--base with --level makes deltas, which ", format.name_with_article(),
                                " file cannot hold: write a checkpoint or records, or leave out --level or --base"));
   }
-  if (!traits.sized_shards && options.max_shard_bytes > 0) {
-    return Misuse(absl::StrCat("--shard-size makes several files of a safetensors model; ", format.name_with_article(),
-                               " file cannot be split by size"));
-  }
-  if (!traits.optional_checksums && !options.checksums) {
-    return Misuse(
-        absl::StrCat("--no-checksums is for safetensors files; DST is ", format.name_with_article(), " file"));
+  for (const FormatOption* const option : options.given) {
+    const std::string wrong = NotForFormat(*option, absl::StrCat("--", option->name), format);
+    if (!wrong.empty()) return Misuse(wrong);
   }
   ArchiveWriterOptions write;
   write.overwrite = options.overwrite;
   write.alignment = options.alignment;
-  write.checksums = options.checksums;
   write.level = options.level;
   write.num_shards = options.num_shards;
   write.num_threads = options.num_threads;
-  write.max_shard_bytes = options.max_shard_bytes;
   write.store_opaquely = options.store_opaquely;
   write.file_metadata = options.file_metadata;
   if (traits.deltas) {

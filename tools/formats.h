@@ -19,16 +19,18 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
-#include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask::tools {
 
-ArchiveFormats Formats();
+// The formats of the library, with options of single ones, and those of the tool alone.
+AllFormats FormatsWith(const FormatOptions& options);
+ArchiveFormats Formats();                      // without options
 std::vector<std::string> FormatNames();        // of Formats(): what --format takes
 std::vector<std::string> TargetFormatNames();  // what --to takes: those that can be written
 
@@ -37,15 +39,10 @@ struct InputOptions {
   std::string base;               // the path of the base checkpoint of deltas; "": none
   bool lenient = false;           // accept known, harmless breaches of a format's rules
   bool ignore_checksums = false;  // ArchiveReaderOptions::verify_checksums is false
-  bool stored = false;            // ArchiveReaderOptions::blocks_as_bytes
   // As ArchiveReaderOptions::unreadable_metadata.
   UnreadableMetadata unreadable_metadata = UnreadableMetadata::kSkip;
-  bool keep_entries = true;                          // as ArchiveReaderOptions::keep_entries
-  DType dtype_of_opaque_elements = DType::kInvalid;  // as ArchiveReaderOptions::dtype_of_opaque_elements
-  bool constants = false;                            // as ArchiveReaderOptions::constants
-  bool no_links = false;                             // ArchiveReaderOptions::follow_links is false
-  bool opaque_objects = false;                       // as ArchiveReaderOptions::opaque_objects
-  FileSystem* files = FileSystem::Posix();           // must outlive the reader
+  FormatOptions of_formats;                 // those for reading
+  FileSystem* files = FileSystem::Posix();  // must outlive the reader
   // As ArchiveReaderOptions::listing: a command that opens several inputs gives them one.
   std::shared_ptr<ListingBudget> listing = nullptr;
   uint64_t limit = UINT64_MAX;  // of the bytes of all records on standard input
@@ -68,23 +65,26 @@ absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBase(const std::string& pa
 struct OutputOptions {
   int num_shards = 1;
   uint64_t alignment = 64;
-  bool checksums = true;  // as ArchiveWriterOptions::checksums
   bool overwrite = false;
   PayloadLevel level = PayloadLevel::kStored;
-  int num_threads = 1;           // of a checkpoint; the bytes do not depend on it
-  uint64_t max_shard_bytes = 0;  // as ArchiveWriterOptions::max_shard_bytes
-  bool store_opaquely = false;   // as ArchiveWriterOptions::store_opaquely
-  std::string base;              // the path of the checkpoint that encoded tensors become deltas of; "": none
+  int num_threads = 1;                     // of a checkpoint; the bytes do not depend on it
+  bool store_opaquely = false;             // as ArchiveWriterOptions::store_opaquely
+  std::string base;                        // the path of the checkpoint that encoded tensors become deltas of; "": none
+  FormatOptions of_formats;                // those for writing
+  std::vector<const FormatOption*> given;  // those of them that the user has given
   FileMetadata file_metadata;
 };
 
 // Errors: Misuse (console.h) for paths at which no file can be written: folders, "-", "unix:SOCKET".
 absl::Status CheckDestination(const std::string& path);
 
-// The format to write: `to`, or that of the extension of `path`. Errors: Misuse; those of CheckDestination.
-absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const std::string& to);
+// The format to write, one of `formats`: `to`, or that of the extension of `path`. Errors: Misuse; those of
+// CheckDestination.
+absl::StatusOr<const ArchiveFormat*> TargetFormat(const std::string& path, const std::string& to,
+                                                  ArchiveFormats formats);
 
-// Errors: Misuse for a base, a level or a size of shards in a format that lacks them; those of CheckDestination.
+// Errors: Misuse for a base, a level or an option of single formats (OutputOptions::given) in a format that lacks it;
+// those of CheckDestination.
 absl::StatusOr<ArchiveWriterOptions> WriterOptions(const std::string& path, const ArchiveFormat& format,
                                                    const OutputOptions& options);
 

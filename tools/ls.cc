@@ -442,7 +442,7 @@ absl::StatusOr<ExitCode> List(const LsFlags& flags, Console& console) {
   ReadProgress progress(quiet, "reading");
   InputOptions options = flags.input;
   const auto may_be_name = [](const std::string& glob) { return glob.find_first_of("[\\") != std::string::npos; };
-  options.keep_entries =
+  options.of_formats.checkpoint.keep_entries =
       flags.by_size || flags.tree || flags.values || std::any_of(flags.globs.begin(), flags.globs.end(), may_be_name);
   options.files = &progress;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, options));

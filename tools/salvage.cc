@@ -62,7 +62,7 @@ absl::StatusOr<ExitCode> Salvage(const SalvageFlags& flags, Console& console) {
   if (absl::StartsWith(flags.source, ServedArchiveFormat::kScheme)) {
     return Misuse(absl::StrCat(flags.source, ": salvage reads damaged files; run it where they are"));
   }
-  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination, flags.to));
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination, flags.to, Formats()));
   std::string destination = flags.destination;
   if (target->traits().is_prefix) destination = std::string(absl::StripSuffix(destination, ".index"));
   CatchInterrupts();

@@ -82,7 +82,8 @@ absl::Status SaveAll(const ArchiveFormat& to, NamedRecordReader& reader, Archive
 
 absl::StatusOr<ExitCode> Save(const SaveFlags& flags, Console& console) {
   if (isatty(STDIN_FILENO) == 1) return Misuse("stdin is a terminal: pipe `tensorcask cat PATH` into this");
-  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to));
+  const AllFormats formats = FormatsWith(flags.output.of_formats);
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to, formats.list()));
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> output,
                         CreateOutput(flags.destination, *to, flags.output));

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -12,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/payload/payload_header.h"
@@ -134,29 +137,52 @@ std::string NoSuchDType(const std::string& word) {
   return absl::StrCat(hint, archive::DidYouMean(lower, names));
 }
 
+namespace {
+
+// Declares an option of single formats, which sets its field of *options.
+CLI::Option* AddFormatOption(CLI::App& app, const FormatOption& option, FormatOptions* options) {
+  const std::string name = absl::StrCat("--", option.name);
+  const std::string what(option.what);
+  if (const auto* const flag = std::get_if<FormatOption::Field<bool>>(&option.field)) {
+    bool* const value = (*flag)(options);
+    return app.add_flag(*value ? absl::StrCat("!", name) : name, *value, what);
+  }
+  if (const auto* const dtype = std::get_if<FormatOption::Field<DType>>(&option.field)) {
+    const auto is_number = [](const std::string& word) -> std::string {
+      const absl::StatusOr<DType> parsed = ParseDType(word);
+      if (!parsed.ok()) return NoSuchDType(word);
+      return IsFixedSize(*parsed) && *parsed != DType::kBool ? "" : absl::StrCat(word, " is not a dtype of numbers");
+    };
+    return app
+        .add_option_function<std::string>(
+            name, [value = (*dtype)(options)](const std::string& word) { *value = *ParseDType(word); }, what)
+        ->check(is_number, "")
+        ->type_name("DTYPE");
+  }
+  if (const auto* const size = std::get_if<FormatOption::Field<uint64_t>>(&option.field)) {
+    return AddSizeOption(app, name, (*size)(options), what);
+  }
+  if (const auto* const path = std::get_if<FormatOption::Field<std::string>>(&option.field)) {
+    return app.add_option(name, *(*path)(options), what)->type_name("PATH");
+  }
+  std::optional<std::string>* const value =
+      std::get<FormatOption::Field<std::optional<std::string>>>(option.field)(options);
+  auto text = std::make_shared<std::string>();  // "true" if there is no name
+  return app.add_flag(name, *text, what)->each([text, value](const std::string& word) {
+    *value = word == "true" ? "" : word;
+  });
+}
+
+}  // namespace
+
 void AddInputOptions(CLI::App& app, InputOptions* options) {
   app.add_option("--format", options->format, "The format of PATH, if its content does not show it")
       ->check(CLI::IsMember(FormatNames()))
       ->type_name("FORMAT");
   AddLenientOption(app, &options->lenient);
-  const auto is_number = [](const std::string& name) -> std::string {
-    const absl::StatusOr<DType> dtype = ParseDType(name);
-    if (!dtype.ok()) return NoSuchDType(name);
-    return IsFixedSize(*dtype) && *dtype != DType::kBool ? "" : absl::StrCat(name, " is not a dtype of numbers");
-  };
-  app.add_option_function<std::string>(
-         "--opaque-dtype",
-         [options](const std::string& name) { options->dtype_of_opaque_elements = *ParseDType(name); },
-         "The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such")
-      ->check(is_number, "")
-      ->type_name("DTYPE");
-  app.add_flag("--stored", options->stored, "Tensors in blocks of GGUF files are the bytes of their blocks, as uint8");
-  app.add_flag("--constants", options->constants, "Of an ONNX model, also the tensors of Constant nodes");
-  app.add_flag("--no-links", options->no_links,
-               "Refuse side files of an ONNX model that are links, also those that stay in its folder");
-  app.add_flag(
-      "--opaque-objects", options->opaque_objects,
-      "Read a file of torch.save whose pickle names classes that are not known: their names, and nothing else");
+  for (const FormatOption& option : FormatOptionList()) {
+    if (option.use == FormatOption::Use::kReading) AddFormatOption(app, option, &options->of_formats);
+  }
   AddBaseOption(app, &options->base);
   AddLimitOption(app, &options->limit);
   if (app.get_name() == "verify") return;
@@ -215,11 +241,12 @@ void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options) {
       ->type_name("LEVEL");
   AddNumberOption(app, "--alignment", "N", 1, uint64_t{1} << 30, &options->alignment,
                   "Each tensor starts at a multiple of N bytes (default 64); 1 is the layout of TensorFlow");
-  app.add_flag("!--no-checksums", options->checksums,
-               "safetensors: store no checksums; with --alignment 8 the bytes are those of safetensors 0.8.0");
-  AddSizeOption(app, "--shard-size", &options->max_shard_bytes,
-                "safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index "
-                "as DST is 5GB");
+  for (const FormatOption& option : FormatOptionList()) {
+    if (option.use != FormatOption::Use::kWriting) continue;
+    AddFormatOption(app, option, &options->of_formats)->each([options, &option](const std::string& /*word*/) {
+      options->given.push_back(&option);
+    });
+  }
   app.add_flag("--overwrite", options->overwrite, "Replace DST");
 }
 
@@ -229,13 +256,14 @@ void AddIncludeOption(CLI::App& app, std::vector<std::string>* globs) {
       ->allow_extra_args(false);
 }
 
-void AddSizeOption(CLI::App& app, const std::string& name, uint64_t* bytes, const std::string& what) {
+CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, uint64_t* bytes, const std::string& what) {
   const auto check = [](const std::string& text) {
     uint64_t ignored = 0;
     return ParseSize(text, &ignored);
   };
-  app.add_option_function<std::string>(
-         name, [bytes](const std::string& text) { ParseSize(text, bytes); }, what)
+  return app
+      .add_option_function<std::string>(
+          name, [bytes](const std::string& text) { ParseSize(text, bytes); }, what)
       ->check(check, "")
       ->type_name("SIZE");
 }

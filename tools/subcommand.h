@@ -68,10 +68,10 @@ absl::StatusOr<std::vector<const ArchiveEntry*>> SelectReadable(absl::string_vie
                                                                 const std::vector<std::string>& exclude,
                                                                 bool allow_loss, Console& console);
 
-// Options that several commands share: --format, --lenient, --opaque-dtype, --stored, --constants, --no-links,
-// --opaque-objects, --base and --ignore-checksums for commands that read; --to, --level, --alignment, --no-checksums,
-// --shard-size and
-// --overwrite for commands that write; --include and --exclude for commands that choose tensors.
+// Options that several commands share: --format, --lenient, --base and --ignore-checksums for commands that read; --to,
+// --level, --alignment and --overwrite for commands that write, and those of single formats (FormatOptionList) for
+// both;
+// --include and --exclude for commands that choose tensors.
 void AddInputOptions(CLI::App& app, InputOptions* options);
 void AddLenientOption(CLI::App& app, bool* lenient);
 // --limit: of the bytes of all records on standard input.
@@ -85,7 +85,7 @@ void AddExcludeOption(CLI::App& app, std::vector<std::string>* globs);
 void AddNumberOption(CLI::App& app, const std::string& name, const std::string& type, uint64_t least, uint64_t most,
                      uint64_t* value, const std::string& what);
 // An option whose value ParseSize takes.
-void AddSizeOption(CLI::App& app, const std::string& name, uint64_t* bytes, const std::string& what);
+CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, uint64_t* bytes, const std::string& what);
 // "no dtype is called "flaot32"; did you mean "float32"?".
 std::string NoSuchDType(const std::string& word);
 // Sets *bytes from "300", "500MB" (of 1000) or "2GiB" (of 1024); the message if `text` is not a size.

@@ -42,7 +42,7 @@ absl::StatusOr<TensorCounts> VerifyOne(const std::string& path, const InputOptio
   ReadProgress progress(console, absl::StrCat("verifying ", Printable(path)));
   InputOptions all_of_it = options;
   all_of_it.unreadable_metadata = UnreadableMetadata::kRefuse;
-  all_of_it.keep_entries = false;
+  all_of_it.of_formats.checkpoint.keep_entries = false;
   all_of_it.files = &progress;
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(path, all_of_it));
   if (console.progress) {

@@ -176,15 +176,17 @@ void SetMetadata(nb::handle metadata, ConvertOptions* options) {
 
 nb::object Convert(nb::handle source, nb::handle destination, nb::handle include, nb::handle exclude, nb::handle rename,
                    nb::handle dtypes, bool allow_loss, nb::handle format, nb::handle level, nb::handle base, bool sync,
-                   bool overwrite, uint64_t alignment, bool checksums, nb::handle max_shard_bytes, nb::handle threads,
-                   bool dry_run, nb::handle progress, nb::handle metadata, nb::handle source_format, bool exclude_slots,
-                   const nb::kwargs& reading) {
-  OpenArguments open = FromOpenArguments(source, reading);
+                   bool overwrite, uint64_t alignment, nb::handle threads, bool dry_run, nb::handle progress,
+                   nb::handle metadata, nb::handle source_format, bool exclude_slots, const nb::kwargs& others) {
+  const GivenFormatOptions of_formats = FromFormatOptions(others, FormatOption::Use::kWriting);
+  OpenArguments open = FromOpenArguments(source, of_formats.others);
   open.base = FromPathOrNone(base);
   if (!source_format.is_none()) open.options.format = FromText(source_format, "source_format");
   const std::unique_ptr<ArchiveReader> archive = Open(open);
   const std::string path = FromPath(destination);
-  const ArchiveFormat& target = TargetFormat(path, format);
+  const AllFormats formats = FormatsWith(of_formats.options);
+  const ArchiveFormat& target = TargetFormat(path, format, formats.list());
+  CheckGiven(of_formats, target);
   ConvertOptions options;
   options.include = FromNames(include, "a pattern of include").value_or(std::vector<std::string>());
   options.exclude = FromNames(exclude, "a pattern of exclude").value_or(std::vector<std::string>());
@@ -202,8 +204,6 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   write.sync = sync;
   write.overwrite = overwrite;
   write.alignment = alignment;
-  write.checksums = checksums;
-  write.max_shard_bytes = FromMaxShardBytes(max_shard_bytes, target);
   if (write.level != PayloadLevel::kStored) write.base = OpenBase(FromPathOrNone(base));
   Check(CheckWriterOptions(target, write));
   absl::StatusOr<ConvertReport> converted = WithoutGil([&] {
@@ -236,10 +236,10 @@ void DefineConvert(nb::module_& m) {
       nb::arg("include").none() = nb::none(), nb::arg("exclude").none() = nb::none(),
       nb::arg("rename").none() = nb::none(), nb::arg("dtypes").none() = nb::none(), nb::arg("allow_loss") = false,
       nb::arg("format").none() = nb::none(), nb::arg("level") = "stored", nb::arg("base").none() = nb::none(),
-      nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64, nb::arg("checksums") = true,
-      nb::arg("max_shard_bytes").none() = nb::none(), nb::arg("threads").none() = nb::none(),
-      nb::arg("dry_run") = false, nb::arg("progress").none() = nb::none(), nb::arg("metadata").none() = nb::none(),
-      nb::arg("source_format").none() = nb::none(), nb::arg("exclude_slots") = false, nb::arg("reading"),
+      nb::arg("sync") = true, nb::arg("overwrite") = false, nb::arg("alignment") = 64,
+      nb::arg("threads").none() = nb::none(), nb::arg("dry_run") = false, nb::arg("progress").none() = nb::none(),
+      nb::arg("metadata").none() = nb::none(), nb::arg("source_format").none() = nb::none(),
+      nb::arg("exclude_slots") = false, nb::arg("others"),
       nb::sig("def convert(source: " TENSORCASK_READABLE ", destination: str | os.PathLike[str], *, "
               "include: str | collections.abc.Iterable[str] | None = None, "
               "exclude: str | collections.abc.Iterable[str] | None = None, "
@@ -247,8 +247,8 @@ void DefineConvert(nb::module_& m) {
               "list[str] | tuple[str, ...] | None = None, dtypes: object = None, allow_loss: bool = False, "
               "format: str | None = None, level: str = 'stored', "
               "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, "
-              "alignment: int = 64, checksums: bool = True, max_shard_bytes: int | None = None, "
-              "threads: int | None = None, dry_run: bool = False, progress: object = None, "
+              "alignment: int = 64, " TENSORCASK_WRITE_OF_FORMATS
+              ", threads: int | None = None, dry_run: bool = False, progress: object = None, "
               "metadata: collections.abc.Mapping[str, str | None] | None = None, source_format: str | None = None, "
               "exclude_slots: bool = False, " TENSORCASK_READ_VERIFY TENSORCASK_READ_RULES ") "
               "-> dict[str, typing.Any]"),
@@ -291,7 +291,7 @@ nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, b
   ArchiveWriterOptions write;
   write.overwrite = overwrite;
   write.sync = sync;
-  const ArchiveFormat& target = TargetFormat(to, format);
+  const ArchiveFormat& target = TargetFormat(to, format, Formats());
   const ArchiveSalvage report = Take(
       WithoutGil([&] { return SalvageArchive(from, to, target, Formats(), read, write, [] { return KeepGoing(); }); }));
   nb::list lost;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +21,7 @@
 #include "tensorcask/serialize/archive/formats/served_format.h"
 #include "tensorcask/serialize/archive/rename_rules.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/tensor/dtype.h"
 
 namespace nb = nanobind;
 
@@ -41,29 +44,73 @@ bool FromBool(nb::handle value, const char* what) {
   throw nb::python_error();
 }
 
+// Sets the field of an option that is no bool. Returns false for a False, which is none.
+bool SetField(const FormatOption& option, nb::handle value, FormatOptions* options) {
+  const std::string word(option.keyword);
+  if (const auto* const size = std::get_if<FormatOption::Field<uint64_t>>(&option.field)) {
+    const auto number = nb::cast<int64_t>(value);
+    if (number < 1) Raise(absl::InvalidArgumentError(absl::StrCat(word, " is ", number, "; wanted 1 or more")));
+    *(*size)(options) = static_cast<uint64_t>(number);
+  } else if (const auto* const path = std::get_if<FormatOption::Field<std::string>>(&option.field)) {
+    *(*path)(options) = FromPath(value);
+  } else if (const auto* const dtype = std::get_if<FormatOption::Field<DType>>(&option.field)) {
+    *(*dtype)(options) = Take(ParseDType(FromText(value, word.c_str())));
+  } else {
+    const bool is_bool = PyBool_Check(value.ptr());
+    if (is_bool && !value.is(Py_True)) return false;
+    *std::get<FormatOption::Field<std::optional<std::string>>>(option.field)(options) =
+        is_bool ? "" : FromText(value, word.c_str());
+  }
+  return true;
+}
+
 }  // namespace
 
+AllFormats FormatsWith(const FormatOptions& options) {
+  std::vector<std::unique_ptr<const ArchiveFormat>> servers;
+  servers.push_back(std::make_unique<ServedArchiveFormat>());
+  return AllFormats(options, std::move(servers));
+}
+
 ArchiveFormats Formats() {
-  static const AllFormats* const files = new AllFormats;
-  static const ServedArchiveFormat* const served = new ServedArchiveFormat;
-  static const auto* const all = [] {
-    auto* formats = new std::vector<const ArchiveFormat*>(files->list().begin(), files->list().end());
-    formats->push_back(served);
-    return formats;
-  }();
-  return *all;
+  static const AllFormats* const all = new AllFormats(FormatsWith({}));
+  return all->list();
+}
+
+GivenFormatOptions FromFormatOptions(const nb::kwargs& keywords, FormatOption::Use use) {
+  GivenFormatOptions result;
+  for (const auto& [key, value] : keywords) {
+    const std::string word = FromText(key, "a keyword");
+    const absl::Span<const FormatOption> all = FormatOptionList();
+    const auto option = std::find_if(all.begin(), all.end(),
+                                     [&](const FormatOption& one) { return one.use == use && one.keyword == word; });
+    if (option == all.end()) {
+      result.others[key] = value;
+    } else if (const auto* const flag = std::get_if<FormatOption::Field<bool>>(&option->field)) {
+      *(*flag)(&result.options) = FromBool(value, word.c_str());
+    } else if (!value.is_none() && SetField(*option, value, &result.options)) {
+      result.given.push_back(&*option);
+    }
+  }
+  return result;
+}
+
+void CheckGiven(const GivenFormatOptions& options, const ArchiveFormat& format) {
+  for (const FormatOption* const option : options.given) {
+    const std::string wrong = NotForFormat(*option, option->keyword, format);
+    if (!wrong.empty()) Raise(absl::InvalidArgumentError(wrong));
+  }
 }
 
 OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading) {
   OpenArguments arguments;
   arguments.source = FromBytesOrFile(path);
   if (arguments.source == nullptr) arguments.path = FromPath(path);
+  GivenFormatOptions of_formats = FromFormatOptions(reading, FormatOption::Use::kReading);
+  arguments.of_formats = std::move(of_formats.options);
   ArchiveReaderOptions& options = arguments.options;
-  const std::map<std::string, bool*> flags = {
-      {"constants", &options.constants},    {"lenient", &options.lenient},
-      {"links", &options.follow_links},     {"opaque_objects", &options.opaque_objects},
-      {"stored", &options.blocks_as_bytes}, {"verify", &options.verify_checksums}};
-  for (const auto& [key, value] : reading) {
+  const std::map<std::string, bool*> flags = {{"lenient", &options.lenient}, {"verify", &options.verify_checksums}};
+  for (const auto& [key, value] : of_formats.others) {
     const std::string word = FromText(key, "a keyword");
     if (const auto flag = flags.find(word); flag != flags.end()) {
       *flag->second = FromBool(value, word.c_str());
@@ -86,14 +133,15 @@ std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments) {
     absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base);
     if (!base.ok()) return base.status();
     options.base = *std::move(base);
-    if (arguments.source != nullptr) return OpenArchive(arguments.source, Formats(), options);
-    return OpenArchive(arguments.path, Formats(), options);
+    const AllFormats formats = FormatsWith(arguments.of_formats);
+    if (arguments.source != nullptr) return OpenArchive(arguments.source, formats.list(), options);
+    return OpenArchive(arguments.path, formats.list(), options);
   }));
 }
 
-const ArchiveFormat& TargetFormat(const std::string& path, nb::handle format) {
-  if (!format.is_none()) return *Take(FindFormat(FromText(format, "format"), Formats()));
-  absl::StatusOr<const ArchiveFormat*> found = FormatForName(path, Formats());
+const ArchiveFormat& TargetFormat(const std::string& path, nb::handle format, ArchiveFormats formats) {
+  if (!format.is_none()) return *Take(FindFormat(FromText(format, "format"), formats));
+  absl::StatusOr<const ArchiveFormat*> found = FormatForName(path, formats);
   if (found.ok()) return **found;
   Raise(absl::Status(found.status().code(),
                      absl::StrCat(path, ": ", found.status().message(), "; name the format with format=")));
@@ -104,19 +152,6 @@ std::shared_ptr<const BaseLookup> OpenBase(const std::string& path) {
 }
 
 PayloadLevel FromLevel(nb::handle level) { return Take(ParsePayloadLevel(FromText(level, "level"))); }
-
-uint64_t FromMaxShardBytes(nb::handle bytes, const ArchiveFormat& format) {
-  if (bytes.is_none()) return 0;
-  const auto number = nb::cast<int64_t>(bytes);
-  if (number < 1) {
-    Raise(absl::InvalidArgumentError(absl::StrCat("max_shard_bytes is ", number, "; wanted 1 or more")));
-  }
-  if (!format.traits().sized_shards) {
-    Raise(absl::InvalidArgumentError(absl::StrCat("max_shard_bytes makes several files of a safetensors model; ",
-                                                  format.name_with_article(), " file cannot be split by size")));
-  }
-  return static_cast<uint64_t>(number);
-}
 
 FileMetadata FromMetadata(nb::handle metadata) {
   FileMetadata result;

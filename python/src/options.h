@@ -9,11 +9,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
@@ -23,8 +25,9 @@ namespace tensorcask::python {
 // The type of an argument that FromOpenArguments takes, in signatures.
 #define TENSORCASK_READABLE "str | os.PathLike[str] | bytes | bytearray | memoryview | typing.BinaryIO"
 
-// All formats of the library. Never destroyed.
-ArchiveFormats Formats();
+// All formats of the library, with options of single ones.
+AllFormats FormatsWith(const FormatOptions& options);
+ArchiveFormats Formats();  // without options; never destroyed
 
 // The arguments that functions which read have in common, in signatures; FromOpenArguments takes them as `reading`.
 #define TENSORCASK_READ_BASE "base: str | os.PathLike[str] | None = None, "
@@ -33,14 +36,32 @@ ArchiveFormats Formats();
 #define TENSORCASK_READ_RULES                                                                  \
   "lenient: bool = False, constants: bool = False, links: bool = True, stored: bool = False, " \
   "opaque_objects: bool = False"
+// The same for those that write; FromFormatOptions takes them.
+#define TENSORCASK_WRITE_OF_FORMATS                              \
+  "checksums: bool = True, max_shard_bytes: int | None = None, " \
+  "replace_in: str | os.PathLike[str] | None = None, external: bool | str = False"
 #define TENSORCASK_READ_ARGUMENTS \
   TENSORCASK_READ_FORMAT TENSORCASK_READ_BASE TENSORCASK_READ_VERIFY TENSORCASK_READ_RULES
+
+// What `keywords` have of the options of single formats (FormatOptionList), of one use.
+struct GivenFormatOptions {
+  FormatOptions options;
+  // Those that were given, but for bools, which other formats ignore.
+  std::vector<const FormatOption*> given;
+  nanobind::kwargs others;  // the keywords that are no such options
+};
+// Throws TypeError for a value of another type, ValueError for a size below 1.
+GivenFormatOptions FromFormatOptions(const nanobind::kwargs& keywords, FormatOption::Use use);
+
+// Throws ValueError for an option that `format` lacks.
+void CheckGiven(const GivenFormatOptions& options, const ArchiveFormat& format);
 
 struct OpenArguments {
   std::string path;
   std::shared_ptr<const ByteSource> source;  // instead of the path; null: the path
   std::string base;                          // the path of a checkpoint; "": none
   ArchiveReaderOptions options;              // all but the base
+  FormatOptions of_formats;                  // those for reading
 };
 // `path` is a path, bytes or a file object (byte_sources.h). Throws TypeError for an unknown keyword, and for a value
 // of another type.
@@ -49,16 +70,13 @@ OpenArguments FromOpenArguments(nanobind::handle path, const nanobind::kwargs& r
 // Opens without the GIL. Throws the exceptions of the module.
 std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments);
 
-// The format called `format`, or that of the extension of `path` for None.
-const ArchiveFormat& TargetFormat(const std::string& path, nanobind::handle format);
+// The format called `format`, or that of the extension of `path` for None, of `formats`.
+const ArchiveFormat& TargetFormat(const std::string& path, nanobind::handle format, ArchiveFormats formats);
 
 // The checkpoint at this path as the base of deltas; null for "".
 std::shared_ptr<const BaseLookup> OpenBase(const std::string& path);
 
 PayloadLevel FromLevel(nanobind::handle level);
-// ArchiveWriterOptions::max_shard_bytes of None or a number above 0. Throws ValueError for another number, and for a
-// number where files of `format` cannot be split by size.
-uint64_t FromMaxShardBytes(nanobind::handle bytes, const ArchiveFormat& format);
 FileMetadata FromMetadata(nanobind::handle metadata);  // of None or a mapping of str
 nanobind::dict ToDict(const FileMetadata& metadata);
 

@@ -32,25 +32,26 @@ namespace {
 
 struct WriteArguments {
   std::string path;
-  const ArchiveFormat* format = nullptr;
+  std::shared_ptr<const AllFormats> formats;
+  const ArchiveFormat* format = nullptr;  // one of `formats`
   ArchiveWriterOptions options;
 };
 
 WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle metadata, nb::handle level,
-                                  nb::handle base, bool sync, bool overwrite, uint64_t alignment, bool checksums,
-                                  int shards, nb::handle max_shard_bytes, nb::handle threads) {
+                                  nb::handle base, bool sync, bool overwrite, uint64_t alignment, int shards,
+                                  nb::handle threads, const GivenFormatOptions& of_formats) {
   WriteArguments arguments;
   arguments.path = FromPath(path);
-  arguments.format = &TargetFormat(arguments.path, format);
+  arguments.formats.reset(new AllFormats(FormatsWith(of_formats.options)));
+  arguments.format = &TargetFormat(arguments.path, format, arguments.formats->list());
+  CheckGiven(of_formats, *arguments.format);
   ArchiveWriterOptions& options = arguments.options;
   options.file_metadata = FromMetadata(metadata);
   options.level = FromLevel(level);
   options.sync = sync;
   options.overwrite = overwrite;
   options.alignment = alignment;
-  options.checksums = checksums;
   options.num_shards = shards;
-  options.max_shard_bytes = FromMaxShardBytes(max_shard_bytes, *arguments.format);
   const int num_threads = FromThreads(threads);
   // More than one thread would copy the elements, which are memory of Python (CheckpointWriterOptions::num_threads):
   // worth it only where they are compressed.
@@ -60,10 +61,11 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
 }
 
 uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle metadata, nb::handle level,
-              nb::handle base, bool sync, bool overwrite, uint64_t alignment, bool checksums, int shards,
-              nb::handle max_shard_bytes, nb::handle threads, nb::handle progress) {
-  const WriteArguments arguments = FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment,
-                                                      checksums, shards, max_shard_bytes, threads);
+              nb::handle base, bool sync, bool overwrite, uint64_t alignment, int shards, nb::handle threads,
+              nb::handle progress, const nb::kwargs& of_formats) {
+  const WriteArguments arguments =
+      FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, shards, threads,
+                         FromFormatOptions(of_formats, FormatOption::Use::kWriting));
   std::vector<TensorToSave> list;
   std::vector<RefPtr<RefCounted>> pins;
   for (const nb::handle item : ItemsOf(tensors, "tensors")) {
@@ -219,13 +221,12 @@ class Writer {
 #define TENSORCASK_WRITE_ARGUMENTS                                                                             \
   nb::arg("format").none() = nb::none(), nb::arg("metadata").none() = nb::none(), nb::arg("level") = "stored", \
   nb::arg("base").none() = nb::none(), nb::arg("sync") = true, nb::arg("overwrite") = false,                   \
-  nb::arg("alignment") = 64, nb::arg("checksums") = true, nb::arg("shards") = 1,                               \
-  nb::arg("max_shard_bytes").none() = nb::none(), nb::arg("threads").none() = nb::none()
+  nb::arg("alignment") = 64, nb::arg("shards") = 1, nb::arg("threads").none() = nb::none()
 
 constexpr char kWriteSignature[] =
     "*, format: str | None = None, metadata: collections.abc.Mapping[str, str] | None = None, level: str = 'stored', "
     "base: str | os.PathLike[str] | None = None, sync: bool = True, overwrite: bool = False, alignment: int = 64, "
-    "checksums: bool = True, shards: int = 1, max_shard_bytes: int | None = None, threads: int | None = None";
+    "shards: int = 1, threads: int | None = None, " TENSORCASK_WRITE_OF_FORMATS;
 
 void DefineWriterClass(nb::module_& m) {
   static const std::string init_signature =
@@ -247,11 +248,11 @@ void DefineWriterClass(nb::module_& m) {
       .def(
           "__init__",
           [](Writer* self, nb::handle path, nb::handle format, nb::handle metadata, nb::handle level, nb::handle base,
-             bool sync, bool overwrite, uint64_t alignment, bool checksums, int shards, nb::handle max_shard_bytes,
-             nb::handle threads, const nb::kwargs& others) {
-            RefuseOthers<Writer>(others);
+             bool sync, bool overwrite, uint64_t alignment, int shards, nb::handle threads, const nb::kwargs& others) {
+            const GivenFormatOptions of_formats = FromFormatOptions(others, FormatOption::Use::kWriting);
+            RefuseOthers<Writer>(of_formats.others);
             new (self) Writer(FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment,
-                                                 checksums, shards, max_shard_bytes, threads));
+                                                 shards, threads, of_formats));
           },
           nb::arg("path"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS, nb::arg("others"),
           nb::sig(init_signature.c_str()))
@@ -315,7 +316,7 @@ void DefineWriter(nb::module_& m) {
                    kWriteSignature, ", progress: object = None) -> int");
   m.def(
       "save", &Save, nb::arg("path"), nb::arg("tensors"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS,
-      nb::arg("progress").none() = nb::none(), nb::sig(save_signature.c_str()),
+      nb::arg("progress").none() = nb::none(), nb::arg("of_formats"), nb::sig(save_signature.c_str()),
       "Writes arrays to one file, which appears whole or not at all. Returns the bytes of the file.\n\n"
       "The extension of ``path`` names the format; without one it is a TensorFlow checkpoint; ``format`` overrides "
       "that. Arrays are whatever has DLPack, the buffer protocol or ``__array__``, of any strides, read without a "
@@ -328,7 +329,10 @@ void DefineWriter(nb::module_& m) {
       "safetensors file stores none, and no reader can notice damaged elements; other formats ignore this. "
       "``shards`` is the number of data files of a checkpoint. With ``max_shard_bytes`` a safetensors model is several "
       "files of at most so many bytes of tensors and an index; the default for a path that ends in "
-      "``.safetensors.index.json`` is 5 GB. ``progress`` is called a few times per second with the number of bytes "
+      "``.safetensors.index.json`` is 5 GB. A model of ONNX is made of the one at ``replace_in``, whose initializers "
+      "get "
+      "the arrays of their names; with ``external`` (True, or the name of a file) elements lie in a file beside it. "
+      "``progress`` is called a few times per second with the number of bytes "
       "since its last call, or is an object with a method ``update`` for that, as a bar of tqdm; an exception of it "
       "ends the call.\n\n"
       "Raises FileExistsError; ValueError for what the format cannot hold; TypeError for what is no array.\n\n"

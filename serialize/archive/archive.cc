@@ -24,6 +24,10 @@
 namespace tensorcask {
 namespace {
 
+// ArchiveFormat::Open or ArchiveFormat::OpenDamaged.
+using OpenFn = absl::StatusOr<std::unique_ptr<ArchiveReader>> (ArchiveFormat::*)(const std::string&,
+                                                                                 const ArchiveReaderOptions&) const;
+
 // Of those whose archives are files.
 std::string Names(absl::Span<const ArchiveFormat* const> formats, absl::string_view separator) {
   std::vector<absl::string_view> names;
@@ -71,11 +75,14 @@ bool LooksLikePrefix(absl::string_view path) {
   return extension.empty() || extension == ".ckpt" || absl::StartsWith(extension, ".ckpt-");
 }
 
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFile(const std::string& path, ArchiveFormats formats,
+                                                        const ArchiveReaderOptions& options, OpenFn open);
+
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFolder(const std::string& path, ArchiveFormats formats,
-                                                          const ArchiveReaderOptions& options) {
+                                                          const ArchiveReaderOptions& options, OpenFn open) {
   constexpr size_t kMaxListed = 8;
   CASK_ASSIGN_OR_RETURN(std::vector<std::string> found, FindArchives(path, formats, options.read.file_system));
-  if (found.size() == 1) return OpenArchive(found[0], formats, options);
+  if (found.size() == 1) return OpenFile(found[0], formats, options, open);
   if (found.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is a folder without a file of a known format (", Names(formats, ", "), ")"));
@@ -113,8 +120,8 @@ absl::Status NotRecognized(const ArchiveProbe& probe, bool has_neighbours, Archi
 
 // Opens a file that `format` recognized. A damaged file may be one that its writer has not finished.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenAs(const ArchiveFormat& format, const std::string& path,
-                                                      const ArchiveReaderOptions& options) {
-  absl::StatusOr<std::unique_ptr<ArchiveReader>> archive = format.Open(path, options);
+                                                      const ArchiveReaderOptions& options, OpenFn open) {
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> archive = (format.*open)(path, options);
   if (!absl::IsDataLoss(archive.status())) return archive;
   const std::string hint = archive::UnfinishedHint(path);
   return hint.empty() ? std::move(archive) : absl::DataLossError(absl::StrCat(archive.status().message(), "; ", hint));
@@ -177,10 +184,10 @@ namespace {
 
 // Opens the file at `path`, or the bytes of options.read.source.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFile(const std::string& path, ArchiveFormats formats,
-                                                        const ArchiveReaderOptions& options) {
+                                                        const ArchiveReaderOptions& options, OpenFn open) {
   if (!options.format.empty()) {
     CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, FindFormat(options.format, formats));
-    return format->Open(path, options);
+    return (format->*open)(path, options);
   }
   FileSystem* const files = options.read.file_system;
   const bool is_source = options.read.source != nullptr;
@@ -202,16 +209,16 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFile(const std::string& path,
   }
   if (recognized.size() > 1) {  // the extension decides, if it names one of them
     for (const ArchiveFormat* const format : recognized) {
-      if (HasExtension(path, *format)) return OpenAs(*format, path, options);
+      if (HasExtension(path, *format)) return OpenAs(*format, path, options, open);
     }
     return absl::InvalidArgumentError(absl::StrCat(path, ": could be ", Names(recognized, " or "),
                                                    "; name the format: --format ", recognized[0]->name()));
   }
-  if (recognized.size() == 1) return OpenAs(*recognized[0], path, options);
-  if (is_there_as(FileInfo::Type::kFolder)) return OpenFolder(path, formats, options);
+  if (recognized.size() == 1) return OpenAs(*recognized[0], path, options, open);
+  if (is_there_as(FileInfo::Type::kFolder)) return OpenFolder(path, formats, options, open);
   for (const ArchiveFormat* const format : formats) {
     if (HasExtension(path, *format) && (probe.file != nullptr || !format->traits().is_prefix)) {
-      return format->Open(path, options);
+      return (format->*open)(path, options);
     }
   }
   if (probe.file != nullptr) return NotRecognized(probe, !is_source, formats);
@@ -221,7 +228,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFile(const std::string& path,
   }
   if (prefix != nullptr && LooksLikePrefix(path)) {
     if (absl::IsNotFound(there.status())) return NothingAt(path, files);
-    return prefix->Open(path, options);  // its error names the index
+    return (prefix->*open)(path, options);  // its error names the index
   }
   return NameMissingFolder(there.status(), path, files);
 }
@@ -233,7 +240,12 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& pa
   if (const ArchiveFormat* const format = FormatOfAddress(path, formats); format != nullptr) {
     return format->Open(path, options);
   }
-  return OpenFile(path, formats, options);
+  return OpenFile(path, formats, options, &ArchiveFormat::Open);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenDamagedArchive(const std::string& path, ArchiveFormats formats,
+                                                                  const ArchiveReaderOptions& options) {
+  return OpenFile(path, formats, options, &ArchiveFormat::OpenDamaged);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(std::shared_ptr<const ByteSource> source,
@@ -244,7 +256,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(std::shared_ptr<const
   ArchiveReaderOptions of_source = options;
   of_source.read.file_system = no_files;
   of_source.read.source = std::move(source);
-  return OpenFile(path, formats, of_source);
+  return OpenFile(path, formats, of_source, &ArchiveFormat::Open);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,

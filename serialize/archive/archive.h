@@ -45,6 +45,11 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(std::shared_ptr<const
                                                            ArchiveFormats formats,
                                                            const ArchiveReaderOptions& options = {});
 
+// The same of a file whose list of tensors may be damaged, with the tensors that can be found without it
+// (ArchiveFormat::OpenDamaged): for a salvage. Errors: as OpenArchive.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenDamagedArchive(const std::string& path, ArchiveFormats formats,
+                                                                  const ArchiveReaderOptions& options = {});
+
 // Errors: as ArchiveFormat::Create.
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,
                                                              const ArchiveWriterOptions& options = {});

@@ -6,7 +6,7 @@
 namespace tensorcask {
 
 std::string ArchiveFormat::name_with_article() const {
-  const bool begins_with_a_vowel = absl::StartsWith(name(), "np");  // as it is spoken
+  const bool begins_with_a_vowel = absl::StartsWith(name(), "np") || absl::StartsWith(name(), "o");  // as it is spoken
   return absl::StrCat(begins_with_a_vowel ? "an " : "a ", name());
 }
 
@@ -37,6 +37,11 @@ std::vector<std::string> ArchiveFormat::FindIn(const std::string& folder, absl::
     }
   }
   return found;
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ArchiveFormat::OpenDamaged(const std::string& path,
+                                                                          const ArchiveReaderOptions& options) const {
+  return Open(path, options);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> ArchiveFormat::Create(const std::string& path,

@@ -1,7 +1,7 @@
 // One format of files with tensors: how to recognize it, open it and create it.
 //
 // A program makes the formats that it wants to link, and passes them to OpenArchive (archive.h). Each is a small object
-// without state; nothing registers itself.
+// that holds the options of this format alone, if it has any; nothing registers itself.
 //
 //   const SafetensorsArchiveFormat safetensors;
 //   const NpzArchiveFormat npz;
@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +38,8 @@
 
 namespace tensorcask {
 
+// What every format can be asked for. What only one format knows is an option of that format, which its constructor
+// takes: OnnxArchiveFormat(OnnxFormatOptions).
 struct ArchiveReaderOptions {
   std::string format;  // ArchiveFormat::name; "": recognize the format
   ReadOptions read;    // `source` is set by OpenArchive
@@ -47,27 +48,11 @@ struct ArchiveReaderOptions {
   std::shared_ptr<const BaseLookup> base = nullptr;
   // With kSkip, a tensor whose metadata cannot be read is listed, and Read returns its elements.
   UnreadableMetadata unreadable_metadata = UnreadableMetadata::kSkip;
-  // False: the caller uses ForEachEntry, Read and VerifyAll, but neither entries() nor Find. A checkpoint of many
-  // tensors then takes less memory.
-  bool keep_entries = true;
   // Accepts known, harmless deviations from the rules of a format.
   bool lenient = false;
   // False: elements are read although their checksum does not match, as when another program changed them in place.
   // VerifyAll compares all checksums all the same.
   bool verify_checksums = true;
-  // For salvage (salvage.h): an archive whose list of tensors is damaged is opened with the tensors that can be found
-  // without it. npz only.
-  bool recover = false;
-  // npy and npz: the dtype of elements that the file calls opaque (NpyReaderOptions::dtype_of_opaque_elements).
-  DType dtype_of_opaque_elements = DType::kInvalid;
-  // gguf: tensors in blocks are the bytes of their blocks, as uint8 (GgufReaderOptions::blocks_as_bytes).
-  bool blocks_as_bytes = false;
-  // onnx: lists the tensors of Constant nodes, too.
-  bool constants = false;
-  // onnx: false refuses side files that are links (OnnxReaderOptions::follow_links).
-  bool follow_links = true;
-  // torch: classes and functions that are not known become opaque values (TorchReaderOptions::opaque_objects).
-  bool opaque_objects = false;
   // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
   std::shared_ptr<ListingBudget> listing = nullptr;
 };
@@ -79,27 +64,23 @@ struct ArchiveValues {
   std::vector<std::string> names;
 };
 
-// A format ignores the options that it does not support (ArchiveFormat::traits).
+// A format ignores the options that it does not support (ArchiveFormat::traits); those of one format are in its
+// constructor.
 struct ArchiveWriterOptions {
   FileSystem* file_system = FileSystem::Posix();
   bool overwrite = false;  // replace a file of this name
   bool sync = true;        // durable when Finish returns
   uint64_t alignment = 64;
-  // false: the file has no checksums, if the format leaves them to the writer (ArchiveTraits::optional_checksums).
-  bool checksums = true;
   PayloadLevel level = PayloadLevel::kStored;
   std::shared_ptr<const BaseLookup> base = nullptr;  // encoded tensors become deltas to this; null: no deltas
   int num_shards = 1;
   int num_threads = 1;  // the bytes do not depend on it
-  // More than 0: a file of at most this many bytes of tensors, then another one (SafetensorsWriterOptions).
-  uint64_t max_shard_bytes = 0;
   // Stores the elements of dtypes that the format holds only opaquely (ArchiveFormat::StoresAsRawBytes). false: they
   // are an error.
   bool store_opaquely = false;
-  // onnx: the model whose initializers the tensors replace (OnnxWriter::CreateModel), and the name of the side file for
-  // their elements; "" for a name that the format chooses, nullopt for none.
-  std::string base_model;
-  std::optional<std::string> side_file;
+  // The path of the archive of this format that the tensors come from; "": there is none, or it is no file. A format of
+  // files that have more than tensors takes the rest from there (ArchiveTraits::needs_base). ConvertArchives sets it.
+  std::string source_path;
   FileMetadata file_metadata;
   // What the format keeps of ArchiveReader::Values() (ArchiveFormat::HoldsValue), in this order. An entry of
   // file_metadata with the name of a value replaces it, and gets its type where the format has types.
@@ -123,14 +104,12 @@ struct ArchiveTraits {
   bool levels = false;                // compresses
   bool deltas = false;
   bool strings = false;
-  bool padded_strings = false;      // ... but not all of them: CheckStrings
-  bool aliases = false;             // ArchiveEntry::alias_of
-  bool sized_shards = false;        // ArchiveWriterOptions::max_shard_bytes
-  bool optional_checksums = false;  // ArchiveWriterOptions::checksums
-  bool has_signature = true;        // false: only the extension or the user can tell the format
-  bool is_written = true;           // false: Create fails
-  bool needs_base = false;          // a new file of several tensors is made of another one: base_model
-  bool is_prefix = false;           // a path is the common beginning of the names of several files
+  bool padded_strings = false;  // ... but not all of them: CheckStrings
+  bool aliases = false;         // ArchiveEntry::alias_of
+  bool has_signature = true;    // false: only the extension or the user can tell the format
+  bool is_written = true;       // false: Create fails
+  bool needs_base = false;      // a new file of several tensors is made of another one: source_path
+  bool is_prefix = false;       // a path is the common beginning of the names of several files
 };
 
 // What a salvage saved, and what not (salvage.h).
@@ -194,6 +173,10 @@ class ArchiveFormat {
   // Errors: NotFound; DataLoss if the file is not of this format or is damaged.
   virtual absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                               const ArchiveReaderOptions& options) const = 0;
+  // Opens an archive whose list of tensors is damaged with the tensors that can be found without it, for a salvage
+  // (salvage.h). Errors: those of Open, which is the default.
+  virtual absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenDamaged(const std::string& path,
+                                                                     const ArchiveReaderOptions& options) const;
   // Errors: AlreadyExists unless overwriting; Unimplemented for a format that is only read (the default).
   virtual absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                                 const ArchiveWriterOptions& options) const;

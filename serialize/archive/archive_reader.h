@@ -71,8 +71,8 @@ class ArchiveReader {
   virtual const std::string& path() const = 0;                 // for error messages
   virtual bool has_names() const { return true; }              // false: of one tensor, which is called as its file
   virtual bool strides_only_permute() const { return false; }  // as ArchiveTraits::strides_only_permute
-  // Sorted by name (as unsigned bytes); no two have the same name. Without ArchiveReaderOptions::keep_entries the list
-  // may be empty: a format that needs no list in memory then makes none.
+  // Sorted by name (as unsigned bytes); no two have the same name. Empty if an option of the format says that the
+  // caller needs no list (CheckpointFormatOptions::keep_entries).
   virtual const std::vector<ArchiveEntry>& entries() const = 0;
   // Calls fn(entry) for each tensor, in the same order.
   // Errors: those of fn and of the format. After an error, discard the entries that fn received.

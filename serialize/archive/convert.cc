@@ -642,7 +642,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
   planned.nested = plan.nested;
   // A file of the same format is the one that the new file is made of.
   const bool has_base = sources.size() == 1 && sources[0]->format() == target.name();
-  if (planned.base_model.empty() && has_base) planned.base_model = sources[0]->base_path();
+  if (has_base) planned.source_path = sources[0]->base_path();
   planned.store_opaquely = plan.store_opaquely;
   planned.num_shards = write.overwrite ? NumUsedShards(plan) : plan.num_shards;
   if (planned.num_shards > 1 || write.level > PayloadLevel::kStored) {

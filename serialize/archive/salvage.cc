@@ -93,9 +93,7 @@ absl::StatusOr<ArchiveSalvage> SalvageArchive(const std::string& path, const std
   }
   absl::StatusOr<std::unique_ptr<ArchiveReader>> opened = OpenArchive(source, formats, read);
   if (absl::IsDataLoss(opened.status()) && !IsResourceFailure(opened.status())) {
-    ArchiveReaderOptions recover = read;
-    recover.recover = true;
-    absl::StatusOr<std::unique_ptr<ArchiveReader>> recovered = OpenArchive(source, formats, recover);
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> recovered = OpenDamagedArchive(source, formats, read);
     if (recovered.ok()) opened = std::move(recovered);
   }
   if (!opened.ok() || (*opened)->format() == format.name()) {

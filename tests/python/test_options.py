@@ -17,7 +17,8 @@ CHECKING = {"--format": "format", "--lenient": "lenient", "--base": "base", "--c
             "--no-links": "links", "--stored": "stored", "--opaque-objects": "opaque_objects"}  # fmt: skip
 READING = {**CHECKING, "--ignore-checksums": "verify"}
 WRITING = {"--to": "format", "--level": "level", "--alignment": "alignment", "--no-checksums": "checksums",
-           "--shard-size": "max_shard_bytes", "--overwrite": "overwrite"}  # fmt: skip
+           "--shard-size": "max_shard_bytes", "--replace-in": "replace_in", "--external": "external",
+           "--overwrite": "overwrite"}  # fmt: skip
 SELECTING = {"--include": "include", "--exclude": "exclude"}
 # Command of the program -> a function, and its argument for each option.
 TABLE = {
@@ -33,8 +34,7 @@ TABLE = {
 # What a program needs and a function does not: help, another form of the result, what the dtype of an array says, and
 # what is chosen in Python itself.
 OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--limit", "--names"}
-MODELS = {"--replace-in", "--external"}  # of ONNX
-MISSING = {"save": {*SELECTING, "--allow-loss"}, "convert": MODELS}  # the caller of save chooses the arrays
+MISSING = {"save": {*SELECTING, "--allow-loss"}}  # the caller of save chooses the arrays
 # What a program decides by itself.
 OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base"}
 
@@ -120,7 +120,7 @@ def test_save_and_writers_make_several_files(tmp_path):
 
 @pytest.mark.parametrize("name, most, says", [("m.safetensors", 0, "max_shard_bytes is 0; wanted 1 or more"),
                                               ("m.safetensors", -1, "max_shard_bytes is -1"),
-                                              ("m.npz", 5, "an npz file cannot be split by size")])  # fmt: skip
+                                              ("m.npz", 5, "is for safetensors files, not for an npz file")])  # fmt: skip
 def test_sizes_that_are_refused(tmp_path, name, most, says):
     tc.save(tmp_path / "source", {"w": np.ones(1)})
     for call in [lambda: tc.save(tmp_path / name, {"w": np.ones(1)}, max_shard_bytes=most),

@@ -113,7 +113,7 @@ class Onnx(Archives):
         done = run("convert", "--replace-in", base, self.path("bad.safetensors"), self.path("o.onnx"))
         self.assert_one_line(done, 1, '"none" is no initializer')
         done = run("convert", "--replace-in", base, self.path("k.safetensors"), self.path("o.npz"))
-        self.assert_one_line(done, 2, "for models of ONNX")
+        self.assert_one_line(done, 2, "is for onnx files, not for ")
         self.assertFalse(os.path.exists(self.path("o.onnx")))
         self.good("convert", "--overwrite", "--replace-in", base, self.path("k.safetensors"), base)
         self.assertEqual(read(base), content(new))

@@ -211,7 +211,7 @@ class Checksums(Archives):
         model = self.model(tensors={"w": floats(1, 2)})
         for target in ("m.npz", "m.npy", "m.tfrecord", "m.pb", "copy"):
             done = run("convert", "--no-checksums", model, self.path(target))
-            self.assert_one_line(done, 2, "--no-checksums is for safetensors files; DST is")
+            self.assert_one_line(done, 2, "--no-checksums is for safetensors files, not for ")
 
 
 class TwoForms(Archives):

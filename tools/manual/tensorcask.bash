@@ -10,13 +10,13 @@ _tensorcask_options() {
     diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
     verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit' ;;
     salvage) echo '--help -h --json --to --overwrite --lenient --base' ;;
-    convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --replace-in --external --allow-loss --dry-run' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient' ;;
     clean) echo '--help -h --delete --json' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    save) echo '--help -h --to --level --alignment --no-checksums --shard-size --overwrite --include --exclude --allow-loss --limit' ;;
+    save) echo '--help -h --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --allow-loss --limit' ;;
     send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --overwrite' ;;
+    recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite' ;;
     serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
     demo) echo '--help -h' ;;
   esac
@@ -81,13 +81,13 @@ _tensorcask_value() {
     'convert --level') echo 'stored default high' ;;
     'convert --alignment') echo '@text' ;;
     'convert --shard-size') echo '@text' ;;
+    'convert --replace-in') echo '@file' ;;
     'convert --include') echo '@tensor' ;;
     'convert --exclude') echo '@tensor' ;;
     'convert --rename') echo '@text' ;;
     'convert --dtype') echo '@text' ;;
     'convert --set') echo '@text' ;;
     'convert --unset') echo '@text' ;;
-    'convert --replace-in') echo '@file' ;;
     'edit --rename') echo '@text' ;;
     'edit --set') echo '@text' ;;
     'edit --unset') echo '@text' ;;
@@ -102,6 +102,7 @@ _tensorcask_value() {
     'save --level') echo 'stored default high' ;;
     'save --alignment') echo '@text' ;;
     'save --shard-size') echo '@text' ;;
+    'save --replace-in') echo '@file' ;;
     'save --include') echo '@tensor' ;;
     'save --exclude') echo '@tensor' ;;
     'save --limit') echo '@text' ;;
@@ -118,6 +119,7 @@ _tensorcask_value() {
     'recv --level') echo 'stored default high' ;;
     'recv --alignment') echo '@text' ;;
     'recv --shard-size') echo '@text' ;;
+    'recv --replace-in') echo '@file' ;;
     'serve --unix') echo '@file' ;;
     'serve --timeout') echo '@text' ;;
     'serve --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;

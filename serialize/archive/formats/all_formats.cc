@@ -1,8 +1,98 @@
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 
-namespace tensorcask {
+#include <algorithm>
+#include <utility>
 
-AllFormats::AllFormats()
-    : list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_, &gguf_, &torch_, &onnx_}) {}
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tensorcask {
+namespace {
+
+template <typename T>
+using Field = FormatOption::Field<T>;
+using Use = FormatOption::Use;
+
+}  // namespace
+
+AllFormats::AllFormats(const FormatOptions& options, std::vector<std::unique_ptr<const ArchiveFormat>> others)
+    : checkpoint_(options.checkpoint),
+      safetensors_(options.safetensors),
+      npy_(options.npy),
+      npz_(options.npy),
+      gguf_(options.gguf),
+      torch_(options.torch),
+      onnx_(options.onnx),
+      others_(std::move(others)),
+      list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_, &gguf_, &torch_, &onnx_}) {
+  for (const std::unique_ptr<const ArchiveFormat>& format : others_) list_.push_back(format.get());
+}
+
+absl::Span<const FormatOption> FormatOptionList() {
+  static const auto* const options = new std::vector<FormatOption>{
+      {"opaque-dtype",
+       "",
+       {"npy", "npz"},
+       Use::kReading,
+       "The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such",
+       Field<DType>([](FormatOptions* o) { return &o->npy.dtype_of_opaque_elements; })},
+      {"stored",
+       "stored",
+       {"gguf"},
+       Use::kReading,
+       "Tensors in blocks of GGUF files are the bytes of their blocks, as uint8",
+       Field<bool>([](FormatOptions* o) { return &o->gguf.blocks_as_bytes; })},
+      {"constants",
+       "constants",
+       {"onnx"},
+       Use::kReading,
+       "Of an ONNX model, also the tensors of Constant nodes",
+       Field<bool>([](FormatOptions* o) { return &o->onnx.constants; })},
+      {"no-links",
+       "links",
+       {"onnx"},
+       Use::kReading,
+       "Refuse side files of an ONNX model that are links, also those that stay in its folder",
+       Field<bool>([](FormatOptions* o) { return &o->onnx.follow_links; })},
+      {"opaque-objects",
+       "opaque_objects",
+       {"torch"},
+       Use::kReading,
+       "Read a file of torch.save whose pickle names classes that are not known: their names, and nothing else",
+       Field<bool>([](FormatOptions* o) { return &o->torch.opaque_objects; })},
+      {"no-checksums",
+       "checksums",
+       {"safetensors"},
+       Use::kWriting,
+       "safetensors: store no checksums; with --alignment 8 the bytes are those of safetensors 0.8.0",
+       Field<bool>([](FormatOptions* o) { return &o->safetensors.checksums; })},
+      {"shard-size",
+       "max_shard_bytes",
+       {"safetensors"},
+       Use::kWriting,
+       "safetensors: begin another file after SIZE bytes of tensors (500MB, 2GiB); the default for an index as DST is "
+       "5GB",
+       Field<uint64_t>([](FormatOptions* o) { return &o->safetensors.max_shard_bytes; })},
+      {"replace-in",
+       "replace_in",
+       {"onnx"},
+       Use::kWriting,
+       "Make an ONNX model of this one: the tensors replace its initializers",
+       Field<std::string>([](FormatOptions* o) { return &o->onnx.base_model; })},
+      {"external",
+       "external",
+       {"onnx"},
+       Use::kWriting,
+       "Store the elements of an ONNX model in a side file, DST.data or --external=NAME",
+       Field<std::optional<std::string>>([](FormatOptions* o) { return &o->onnx.side_file; })},
+  };
+  return *options;
+}
+
+std::string NotForFormat(const FormatOption& option, absl::string_view called, const ArchiveFormat& format) {
+  if (std::find(option.formats.begin(), option.formats.end(), format.name()) != option.formats.end()) return "";
+  return absl::StrCat(called, " is for ", absl::StrJoin(option.formats, " and "), " files, not for ",
+                      format.name_with_article(), " file");
+}
 
 }  // namespace tensorcask

@@ -2,12 +2,28 @@
 //
 //   const AllFormats formats;
 //   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive(path, formats.list()));
+//
+// With options of single formats:
+//
+//   FormatOptions options;
+//   options.onnx.constants = true;
+//   const AllFormats with_constants(options);
+//
+// This is the one list of formats and of their options. A program takes from it what its flags or arguments are, and
+// what its help says.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ALL_FORMATS_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ALL_FORMATS_H_
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
 #include "tensorcask/serialize/archive/formats/gguf_format.h"
@@ -17,12 +33,24 @@
 #include "tensorcask/serialize/archive/formats/safetensors_format.h"
 #include "tensorcask/serialize/archive/formats/tensorproto_format.h"
 #include "tensorcask/serialize/archive/formats/torch_format.h"
+#include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {
 
+// What the constructors of the formats take.
+struct FormatOptions {
+  CheckpointFormatOptions checkpoint;
+  SafetensorsFormatOptions safetensors;
+  NpyFormatOptions npy;  // npy and npz
+  GgufFormatOptions gguf;
+  TorchFormatOptions torch;
+  OnnxFormatOptions onnx;
+};
+
 class AllFormats {
  public:
-  AllFormats();
+  // `others` are formats of the program itself, which the list has behind those of the library.
+  explicit AllFormats(const FormatOptions& options = {}, std::vector<std::unique_ptr<const ArchiveFormat>> others = {});
   AllFormats(const AllFormats&) = delete;  // the list points to the members
   AllFormats& operator=(const AllFormats&) = delete;
 
@@ -38,8 +66,32 @@ class AllFormats {
   const GgufArchiveFormat gguf_;
   const TorchArchiveFormat torch_;
   const OnnxArchiveFormat onnx_;
+  const std::vector<std::unique_ptr<const ArchiveFormat>> others_;
   std::vector<const ArchiveFormat*> list_;
 };
+
+// An option of FormatOptions that users can give.
+struct FormatOption {
+  template <typename T>
+  using Field = T* (*)(FormatOptions*);
+  enum class Use { kReading, kWriting };
+
+  absl::string_view name;  // the tool's, without the dashes: "shard-size"; that of a flag says what changes: "no-links"
+  absl::string_view keyword;               // Python's; "" if Python needs none
+  std::vector<absl::string_view> formats;  // ArchiveFormat::name of those that have it
+  Use use;
+  absl::string_view what;  // for help texts
+  // Where the value is. A bool: the flag of the tool is the other value than that of a new FormatOptions. A uint64_t:
+  // bytes. A string: a path. An optional string: a flag of the tool that may have a name behind it, --external=NAME.
+  std::variant<Field<bool>, Field<DType>, Field<uint64_t>, Field<std::string>, Field<std::optional<std::string>>> field;
+};
+
+// In the order of help texts.
+absl::Span<const FormatOption> FormatOptionList();
+
+// A sentence on an option of other formats, which was given as `called`: "--shard-size is for safetensors files, not
+// for an npz file". "": the option is one of this format.
+std::string NotForFormat(const FormatOption& option, absl::string_view called, const ArchiveFormat& format);
 
 }  // namespace tensorcask
 

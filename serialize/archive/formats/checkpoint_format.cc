@@ -193,7 +193,7 @@ absl::StatusOr<std::vector<ArchiveEntry>> ListEntries(const std::string& path, c
 class CheckpointArchiveReader final : public ArchiveReader {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
-                                                             const ArchiveReaderOptions& options) {
+                                                             const ArchiveReaderOptions& options, bool keep_entries) {
     CheckpointReaderOptions read;
     read.read = options.read;
     read.limits = options.limits;
@@ -205,13 +205,13 @@ class CheckpointArchiveReader final : public ArchiveReader {
           path, ": is the index of a checkpoint, whose tensors are in other files; open the checkpoint by its path"));
     }
     std::vector<ArchiveEntry> entries;
-    if (options.keep_entries) {
+    if (keep_entries) {
       const std::shared_ptr<ListingBudget> listing =
           options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
       CASK_ASSIGN_OR_RETURN(entries, ListEntries(path, reader, read.read, listing.get()));
     }
     return std::unique_ptr<ArchiveReader>(
-        new CheckpointArchiveReader(path, std::move(reader), options, std::move(entries)));
+        new CheckpointArchiveReader(path, std::move(reader), options, keep_entries, std::move(entries)));
   }
 
   absl::string_view format() const override { return "checkpoint"; }
@@ -292,10 +292,10 @@ class CheckpointArchiveReader final : public ArchiveReader {
   }
 
   CheckpointArchiveReader(std::string path, CheckpointReader reader, const ArchiveReaderOptions& options,
-                          std::vector<ArchiveEntry> entries)
+                          bool keep_entries, std::vector<ArchiveEntry> entries)
       : path_(std::move(path)),
         reader_(std::move(reader)),
-        has_entries_(options.keep_entries),
+        has_entries_(keep_entries),
         base_(options.base),
         file_system_(options.read.file_system),
         entries_(std::move(entries)) {}
@@ -425,7 +425,7 @@ std::vector<std::string> CheckpointArchiveFormat::FindIn(const std::string& fold
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> CheckpointArchiveFormat::Open(
     const std::string& path, const ArchiveReaderOptions& options) const {
-  return CheckpointArchiveReader::Open(path, options);
+  return CheckpointArchiveReader::Open(path, options, options_.keep_entries);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CheckpointArchiveFormat::Create(

@@ -17,8 +17,16 @@
 
 namespace tensorcask {
 
+struct CheckpointFormatOptions {
+  // False: the caller uses ForEachEntry, Read and VerifyAll of the reader, but neither entries(), which is empty, nor
+  // Find. A checkpoint of many tensors then takes less memory.
+  bool keep_entries = true;
+};
+
 class CheckpointArchiveFormat final : public ArchiveFormat {
  public:
+  explicit CheckpointArchiveFormat(const CheckpointFormatOptions& options = {}) : options_(options) {}
+
   absl::string_view name() const override { return "checkpoint"; }
   std::vector<absl::string_view> extensions() const override { return {".index"}; }
   ArchiveTraits traits() const override;
@@ -37,6 +45,9 @@ class CheckpointArchiveFormat final : public ArchiveFormat {
   absl::StatusOr<ArchiveSalvage> Salvage(const std::string& path, const std::string& to,
                                          const ArchiveReaderOptions& read, const ArchiveWriterOptions& write,
                                          const std::function<bool()>& keep_going) const override;
+
+ private:
+  const CheckpointFormatOptions options_;
 };
 
 }  // namespace tensorcask

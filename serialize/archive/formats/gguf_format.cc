@@ -40,11 +40,12 @@ std::optional<std::string> MetadataText(Value value) {
 class GgufArchiveReader final : public ArchiveReader {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
-                                                             const ArchiveReaderOptions& options) {
+                                                             const ArchiveReaderOptions& options,
+                                                             const GgufFormatOptions& of_format) {
     GgufReaderOptions read;
     read.read = options.read;
     read.limits = options.limits;
-    read.blocks_as_bytes = options.blocks_as_bytes;
+    read.blocks_as_bytes = of_format.blocks_as_bytes;
     read.listing = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
     CASK_ASSIGN_OR_RETURN(GgufReader reader, GgufReader::Open(path, read));
     FileMetadata metadata;
@@ -264,7 +265,7 @@ std::vector<std::string> GgufArchiveFormat::FindIn(const std::string& folder,
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> GgufArchiveFormat::Open(const std::string& path,
                                                                        const ArchiveReaderOptions& options) const {
-  return GgufArchiveReader::Open(path, options);
+  return GgufArchiveReader::Open(path, options, options_);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> GgufArchiveFormat::Create(const std::string& path,

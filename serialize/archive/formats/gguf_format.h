@@ -26,8 +26,14 @@
 
 namespace tensorcask {
 
+struct GgufFormatOptions {
+  bool blocks_as_bytes = false;  // tensors in blocks are the bytes of their blocks, as uint8 (GgufReaderOptions)
+};
+
 class GgufArchiveFormat final : public ArchiveFormat {
  public:
+  explicit GgufArchiveFormat(const GgufFormatOptions& options = {}) : options_(options) {}
+
   absl::string_view name() const override { return "gguf"; }
   std::vector<absl::string_view> extensions() const override { return {".gguf"}; }
   ArchiveTraits traits() const override;
@@ -44,6 +50,9 @@ class GgufArchiveFormat final : public ArchiveFormat {
                                                         const ArchiveWriterOptions& options) const override;
   absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                       const FileEditOptions& options) const override;
+
+ private:
+  const GgufFormatOptions options_;
 };
 
 }  // namespace tensorcask

@@ -31,14 +31,14 @@ namespace {
 
 constexpr uint64_t kStreamedBytes = uint64_t{8} << 20;  // of a deflated tensor that is read in blocks
 
-NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options) {
+NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options, const NpyFormatOptions& of_format) {
   NpyReaderOptions read;
   read.read = options.read;
   read.limits = options.limits;
   read.allow_trailing_bytes = options.lenient;
   read.allow_odd_bools = options.lenient;
   read.verify_checksums = options.verify_checksums;
-  read.dtype_of_opaque_elements = options.dtype_of_opaque_elements;
+  read.dtype_of_opaque_elements = of_format.dtype_of_opaque_elements;
   return read;
 }
 
@@ -80,17 +80,18 @@ class NpyArchiveReader final : public ArchiveReader {
   static constexpr bool kIsNpz = std::is_same_v<Reader, NpzReader>;
 
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
-                                                             const ArchiveReaderOptions& options) {
-    NpyReaderOptions read = ToReaderOptions(options);
+                                                             const ArchiveReaderOptions& options,
+                                                             const NpyFormatOptions& of_format, bool recover = false) {
+    NpyReaderOptions read = ToReaderOptions(options, of_format);
     read.list_object_arrays = kIsNpz;
     read.list_damaged_members = true;
-    read.recover_members = kIsNpz && options.recover;
+    read.recover_members = kIsNpz && recover;
     const std::shared_ptr<ListingBudget> listing =
         options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
     read.listing = listing;
     CASK_ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, read));
     const auto is_readable = [](const NpyEntry& entry) { return entry.readable.ok(); };
-    if (!options.recover && std::none_of(reader.entries().begin(), reader.entries().end(), is_readable)) {
+    if (!recover && std::none_of(reader.entries().begin(), reader.entries().end(), is_readable)) {
       read.listing = nullptr;  // it has been charged
       // An archive of nothing that can be read is refused, with the reason.
       read.list_object_arrays = false;
@@ -356,7 +357,7 @@ bool NpyArchiveFormat::Recognizes(const ArchiveProbe& probe) const { return IsNp
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> NpyArchiveFormat::Open(const std::string& path,
                                                                       const ArchiveReaderOptions& options) const {
-  return NpyArchiveReader<NpyReader>::Open(path, options);
+  return NpyArchiveReader<NpyReader>::Open(path, options, options_);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> NpyArchiveFormat::Create(const std::string& path,
@@ -397,7 +398,12 @@ bool NpzArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> NpzArchiveFormat::Open(const std::string& path,
                                                                       const ArchiveReaderOptions& options) const {
-  return NpyArchiveReader<NpzReader>::Open(path, options);
+  return NpyArchiveReader<NpzReader>::Open(path, options, options_);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> NpzArchiveFormat::OpenDamaged(
+    const std::string& path, const ArchiveReaderOptions& options) const {
+  return NpyArchiveReader<NpzReader>::Open(path, options, options_, /*recover=*/true);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> NpzArchiveFormat::Create(const std::string& path,

@@ -1,7 +1,7 @@
 // NumPy's files as archive formats: npy (one array, or the fields of one) and npz (arrays by name).
 //
 // The array of an npy file is called like the file. Dtypes that NumPy lacks (float8, int4, ...) are stored only if
-// ArchiveWriterOptions::store_opaquely is set, and read only with ArchiveReaderOptions::dtype_of_opaque_elements.
+// ArchiveWriterOptions::store_opaquely is set, and read only with NpyFormatOptions::dtype_of_opaque_elements.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_NPY_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_NPY_FORMAT_H_
@@ -21,8 +21,15 @@
 
 namespace tensorcask {
 
+struct NpyFormatOptions {
+  // The dtype of elements that a file calls opaque (NpyReaderOptions::dtype_of_opaque_elements).
+  DType dtype_of_opaque_elements = DType::kInvalid;
+};
+
 class NpyArchiveFormat final : public ArchiveFormat {
  public:
+  explicit NpyArchiveFormat(const NpyFormatOptions& options = {}) : options_(options) {}
+
   absl::string_view name() const override { return "npy"; }
   std::vector<absl::string_view> extensions() const override { return {".npy"}; }
   ArchiveTraits traits() const override;
@@ -36,11 +43,16 @@ class NpyArchiveFormat final : public ArchiveFormat {
                                                       const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
+
+ private:
+  const NpyFormatOptions options_;
 };
 
 // A level above stored deflates the members.
 class NpzArchiveFormat final : public ArchiveFormat {
  public:
+  explicit NpzArchiveFormat(const NpyFormatOptions& options = {}) : options_(options) {}
+
   absl::string_view name() const override { return "npz"; }
   std::vector<absl::string_view> extensions() const override { return {".npz"}; }
   ArchiveTraits traits() const override;
@@ -52,10 +64,16 @@ class NpzArchiveFormat final : public ArchiveFormat {
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
+  // From the members alone, without the directory.
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenDamaged(const std::string& path,
+                                                             const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
   absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                       const FileEditOptions& options) const override;
+
+ private:
+  const NpyFormatOptions options_;
 };
 
 }  // namespace tensorcask

@@ -20,13 +20,14 @@ namespace {
 class OnnxArchiveReader final : public ArchiveReader {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
-                                                             const ArchiveReaderOptions& options) {
+                                                             const ArchiveReaderOptions& options,
+                                                             const OnnxFormatOptions& of_format) {
     OnnxReaderOptions read;
     read.read = options.read;
     read.limits = options.limits;
     read.lenient = options.lenient;
-    read.constants = options.constants;
-    read.follow_links = options.follow_links;
+    read.constants = of_format.constants;
+    read.follow_links = of_format.follow_links;
     CASK_ASSIGN_OR_RETURN(OnnxReader reader, OnnxReader::Open(path, read));
     const std::shared_ptr<ListingBudget> listing =
         options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
@@ -191,7 +192,7 @@ bool OnnxArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OnnxArchiveFormat::Open(const std::string& path,
                                                                        const ArchiveReaderOptions& options) const {
-  return OnnxArchiveReader::Open(path, options);
+  return OnnxArchiveReader::Open(path, options, options_);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> OnnxArchiveFormat::Create(const std::string& path,
@@ -200,17 +201,18 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> OnnxArchiveFormat::Create(const s
   write.file_system = options.file_system;
   write.sync = options.sync;
   write.overwrite = options.overwrite;
-  write.use_side_file = options.side_file.has_value();
-  write.side_file = options.side_file.value_or("");
+  write.use_side_file = options_.side_file.has_value();
+  write.side_file = options_.side_file.value_or("");
   const bool is_tensor = absl::EndsWithIgnoreCase(path, kTensorExtension);
-  if (!is_tensor && options.base_model.empty()) {
+  const std::string& base = options_.base_model.empty() ? options.source_path : options_.base_model;
+  if (!is_tensor && base.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path,
                      ": a model of ONNX has more than tensors: it is made of another model, whose initializers "
                      "they replace (--replace-in); a file NAME.pb holds one tensor alone"));
   }
-  CASK_ASSIGN_OR_RETURN(OnnxWriter writer, is_tensor ? OnnxWriter::CreateTensor(path, write)
-                                                     : OnnxWriter::CreateModel(path, options.base_model, write));
+  CASK_ASSIGN_OR_RETURN(OnnxWriter writer,
+                        is_tensor ? OnnxWriter::CreateTensor(path, write) : OnnxWriter::CreateModel(path, base, write));
   for (const auto& [key, value] : options.file_metadata) {
     // Fields of the model that the tensors come from; those of the base stay.
     const bool is_of_model = absl::StartsWith(key, "onnx.");

@@ -1,13 +1,15 @@
 // ONNX models, and ONNX tensors and sequences in files of their own, as an archive format.
 //
-// A file NAME.pb that is written holds one tensor. A model is made of another one, ArchiveWriterOptions::base_model
-// (which ConvertArchives sets to its source, if that is one model); the tensors replace its initializers.
+// A file NAME.pb that is written holds one tensor. A model is made of another one: OnnxFormatOptions::base_model, or
+// the model that the tensors come from (ArchiveWriterOptions::source_path). The tensors replace its initializers.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ONNX_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ONNX_FORMAT_H_
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,8 +22,19 @@
 
 namespace tensorcask {
 
+struct OnnxFormatOptions {
+  bool constants = false;    // lists the tensors of Constant nodes, too
+  bool follow_links = true;  // false: side files that are links are refused (OnnxReaderOptions::follow_links)
+  std::string base_model;    // of a model that is written (OnnxWriter::CreateModel); "": source_path
+  // The name of the side file for the elements of a model that is written; "" for a name that the format chooses,
+  // nullopt for none.
+  std::optional<std::string> side_file;
+};
+
 class OnnxArchiveFormat final : public ArchiveFormat {
  public:
+  explicit OnnxArchiveFormat(OnnxFormatOptions options = {}) : options_(std::move(options)) {}
+
   absl::string_view name() const override { return "onnx"; }
   std::vector<absl::string_view> extensions() const override { return {".onnx"}; }
   ArchiveTraits traits() const override;
@@ -32,6 +45,9 @@ class OnnxArchiveFormat final : public ArchiveFormat {
                                                       const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
+
+ private:
+  const OnnxFormatOptions options_;
 };
 
 }  // namespace tensorcask

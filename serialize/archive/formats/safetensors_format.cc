@@ -161,8 +161,6 @@ ArchiveTraits SafetensorsArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.file_metadata = true;
   traits.aliases = true;
-  traits.sized_shards = true;
-  traits.optional_checksums = true;
   return traits;
 }
 
@@ -212,11 +210,11 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
   SafetensorsWriterOptions write;
   write.file_system = options.file_system;
   write.alignment = options.alignment;
-  write.checksums = options.checksums;
+  write.checksums = options_.checksums;
   write.metadata = options.file_metadata;
   write.sync = options.sync;
   write.overwrite = options.overwrite;
-  write.max_shard_bytes = options.max_shard_bytes;
+  write.max_shard_bytes = options_.max_shard_bytes;
   write.always_index = absl::EndsWithIgnoreCase(path, kIndexExtension);
   if (write.always_index && write.max_shard_bytes == 0) write.max_shard_bytes = kShardBytes;
   const std::string model = write.always_index ? path.substr(0, path.size() - kIndexEnding.size()) : path;

@@ -19,9 +19,17 @@
 
 namespace tensorcask {
 
+struct SafetensorsFormatOptions {
+  bool checksums = true;  // false: files that are written have none
+  // More than 0: a file of at most this many bytes of tensors, then another one (SafetensorsWriterOptions).
+  uint64_t max_shard_bytes = 0;
+};
+
 class SafetensorsArchiveFormat final : public ArchiveFormat {
  public:
   static constexpr uint64_t kShardBytes = 5'000'000'000;  // as Hugging Face's transformers
+
+  explicit SafetensorsArchiveFormat(const SafetensorsFormatOptions& options = {}) : options_(options) {}
 
   absl::string_view name() const override { return "safetensors"; }
   std::vector<absl::string_view> extensions() const override { return {".safetensors", ".safetensors.index.json"}; }
@@ -34,12 +42,15 @@ class SafetensorsArchiveFormat final : public ArchiveFormat {
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
   // options.alignment is that of the first tensor. "NAME.safetensors.index.json" makes a model of files
-  // NAME-00001-of-00003.safetensors with this index; options.max_shard_bytes is then kShardBytes unless it is set. For
+  // NAME-00001-of-00003.safetensors with this index; max_shard_bytes is then kShardBytes unless it is set. For
   // "NAME.safetensors" with max_shard_bytes, a model that fits one file is that file, without an index.
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
   absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                       const FileEditOptions& options) const override;
+
+ private:
+  const SafetensorsFormatOptions options_;
 };
 
 }  // namespace tensorcask

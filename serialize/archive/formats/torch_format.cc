@@ -36,14 +36,15 @@ namespace {
 class TorchArchiveReader final : public ArchiveReader {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::shared_ptr<const ByteSource>& file,
-                                                             const ArchiveReaderOptions& options) {
+                                                             const ArchiveReaderOptions& options,
+                                                             const TorchFormatOptions& of_format) {
     const std::string& path = file->name();
     TorchReaderOptions read;
     read.read = options.read;
     read.limits = options.limits;
     read.lenient = options.lenient;
     read.verify = options.verify_checksums;
-    read.opaque_objects = options.opaque_objects;
+    read.opaque_objects = of_format.opaque_objects;
     read.listing = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
     absl::StatusOr<TorchReader> reader = TorchReader::OpenSource(file, read);
     if (!reader.ok()) {
@@ -176,7 +177,8 @@ bool HidesItsTensors(const absl::Status& status) {
           absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status));
 }
 
-absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenTorchIndex(const ByteSource& file, ArchiveReaderOptions options) {
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenTorchIndex(const ByteSource& file, ArchiveReaderOptions options,
+                                                              const TorchFormatOptions& of_format) {
   const std::string& path = file.name();
   if (file.size_bytes() > LimitOf(options.limits.max_message_bytes)) {
     return Annotate(PastLimit(absl::StrCat("has ", file.size_bytes(), " bytes"), "max_message_bytes",
@@ -201,7 +203,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenTorchIndex(const ByteSource& 
   for (const std::string& name : names) {
     const absl::StatusOr<std::shared_ptr<const ByteSource>> shard = folder.Open(name);
     absl::StatusOr<std::unique_ptr<ArchiveReader>> reader =
-        shard.ok() ? TorchArchiveReader::Open(*shard, options)
+        shard.ok() ? TorchArchiveReader::Open(*shard, options, of_format)
                    : absl::StatusOr<std::unique_ptr<ArchiveReader>>(shard.status());
     if (reader.ok()) {
       parts.shards.push_back({name, *std::move(reader), absl::OkStatus(), folder.PathOf(name)});
@@ -302,8 +304,8 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> TorchArchiveFormat::Open(const st
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
   std::string head(static_cast<size_t>(std::min<uint64_t>(file->size_bytes(), kContentHeadBytes)), '\0');
   CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(head.data(), head.size())));
-  if (IsTorchIndex(path, head, file->size_bytes())) return OpenTorchIndex(*file, options);
-  return TorchArchiveReader::Open(file, options);
+  if (IsTorchIndex(path, head, file->size_bytes())) return OpenTorchIndex(*file, options, options_);
+  return TorchArchiveReader::Open(file, options, options_);
 }
 
 std::vector<std::string> TorchArchiveFormat::FindIn(const std::string& folder,

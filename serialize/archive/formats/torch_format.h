@@ -21,8 +21,15 @@
 
 namespace tensorcask {
 
+struct TorchFormatOptions {
+  // Classes and functions that are not known become opaque values (TorchReaderOptions::opaque_objects).
+  bool opaque_objects = false;
+};
+
 class TorchArchiveFormat final : public ArchiveFormat {
  public:
+  explicit TorchArchiveFormat(const TorchFormatOptions& options = {}) : options_(options) {}
+
   absl::string_view name() const override { return "torch"; }
   // Programs also save to .bin and .ckpt, which other formats have, too: the content tells them.
   std::vector<absl::string_view> extensions() const override { return {".pt", ".pth"}; }
@@ -43,6 +50,9 @@ class TorchArchiveFormat final : public ArchiveFormat {
   // anything that is not written, such as an object of a class or a sparse tensor.
   absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                       const FileEditOptions& options) const override;
+
+ private:
+  const TorchFormatOptions options_;
 };
 
 }  // namespace tensorcask

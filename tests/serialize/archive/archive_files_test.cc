@@ -42,8 +42,14 @@ using Code = absl::StatusCode;
 // ---- Models in several files ----------------------------------------------------------------------------------------
 
 // Three tensors of 40 bytes: a, b, c.
-absl::Status SaveModel(const std::string& path, const ArchiveWriterOptions& options, uint64_t* file_bytes = nullptr) {
-  absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer = CreateArchive(path, SafetensorsArchiveFormat(), options);
+absl::Status SaveModel(const std::string& path, uint64_t max_shard_bytes = 0, bool overwrite = false,
+                       uint64_t* file_bytes = nullptr) {
+  SafetensorsFormatOptions shards;
+  shards.max_shard_bytes = max_shard_bytes;
+  ArchiveWriterOptions options;
+  options.overwrite = overwrite;
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> writer =
+      CreateArchive(path, SafetensorsArchiveFormat(shards), options);
   if (!writer.ok()) return writer.status();
   for (const char* const name : {"a", "b", "c"}) {
     ArchiveEntry entry;
@@ -90,10 +96,8 @@ TEST(SafetensorsIndex, AsAPathMakesAModelInSeveralFiles) {
   const AllFormats formats;
   const TempFolder folder;
   const std::string path = folder.Path("x.safetensors.index.json");
-  ArchiveWriterOptions options;
-  options.max_shard_bytes = 100;
   uint64_t bytes = 0;
-  ASSERT_OK(SaveModel(path, options, &bytes));
+  ASSERT_OK(SaveModel(path, 100, /*overwrite=*/false, &bytes));
   EXPECT_THAT(NamesIn(folder),
               ElementsAre("x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors", "x.safetensors.index.json"));
   EXPECT_EQ(bytes, BytesIn(folder));
@@ -102,21 +106,18 @@ TEST(SafetensorsIndex, AsAPathMakesAModelInSeveralFiles) {
     EXPECT_EQ(reader->entries().size(), 3u);
     EXPECT_EQ(reader->num_shards(), 2);
   }
-  EXPECT_THAT(SaveModel(path, options), StatusIs(Code::kAlreadyExists));
+  EXPECT_THAT(SaveModel(path, 100), StatusIs(Code::kAlreadyExists));
 }
 
 TEST(SafetensorsIndex, OfAModelThatFitsOneFileIsWrittenToo) {
   const AllFormats formats;
   const TempFolder folder;
   const std::string path = folder.Path("x.safetensors.index.json");
-  ASSERT_OK(SaveModel(path, {}));
+  ASSERT_OK(SaveModel(path));
   EXPECT_THAT(NamesIn(folder), ElementsAre("x-00001-of-00001.safetensors", "x.safetensors.index.json"));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(path, formats.list()));
   EXPECT_EQ(reader->entries().size(), 3u);
-  ArchiveWriterOptions options;
-  options.overwrite = true;
-  options.max_shard_bytes = 1000;
-  ASSERT_OK(SaveModel(folder.Path("x.safetensors"), options));  // not the index: one file
+  ASSERT_OK(SaveModel(folder.Path("x.safetensors"), 1000, /*overwrite=*/true));  // not the index: one file
   EXPECT_THAT(NamesIn(folder), ElementsAre("x.safetensors"));
 }
 
@@ -124,9 +125,7 @@ TEST(SafetensorsIndex, FilesOfAModelAreNotArchivesOfTheirOwn) {
   const AllFormats formats;
   const TempFolder folder;
   const std::string path = folder.Path("x.safetensors.index.json");
-  ArchiveWriterOptions options;
-  options.max_shard_bytes = 50;
-  ASSERT_OK(SaveModel(path, options));
+  ASSERT_OK(SaveModel(path, 50));
   for (const char* const suffix : {"1", "2"}) {
     ArchiveEdits edits;
     edits.rename = [&](absl::string_view name) {
@@ -148,9 +147,7 @@ TEST(SafetensorsIndex, FilesOfAModelAreNotArchivesOfTheirOwn) {
   EXPECT_THAT(Found(folder), ElementsAre(path, folder.Path("y.safetensors.index.json")));
   // Overwriting removes the files that the old index lists, those of edits as well.
   folder.Write("x.safetensors.index.json", index);
-  options.overwrite = true;
-  options.max_shard_bytes = 1000;
-  ASSERT_OK(SaveModel(path, options));
+  ASSERT_OK(SaveModel(path, 1000, /*overwrite=*/true));
   EXPECT_THAT(NamesIn(folder), ElementsAre("part.safetensors", "x-00001-of-00001.safetensors",
                                            "x.safetensors.index.json", "y.safetensors.index.json"));
 }
@@ -275,8 +272,7 @@ TEST(Convert, DTypesThatNumPyLacksLoseTheirNameIfAllowed) {
   write.store_opaquely = plan.store_opaquely;
   ASSERT_OK(RunConversion(plan, options, CreateArchive(path, npz, write)->get()).status());
 
-  ArchiveReaderOptions read;
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> opaque, OpenArchive(path, formats.list(), read));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> opaque, OpenArchive(path, formats.list()));
   EXPECT_THAT(opaque->Read("w"), StatusIs(Code::kUnimplemented, HasSubstr("opaque elements of 1 byte")));
   const ArchiveReader* const unreadable[] = {opaque.get()};
   EXPECT_THAT(PlanConversion(unreadable, SafetensorsArchiveFormat()).status(),
@@ -287,8 +283,10 @@ TEST(Convert, DTypesThatNumPyLacksLoseTheirNameIfAllowed) {
   EXPECT_EQ(counts.not_checked, 1);
   EXPECT_THAT(counts.notes, ElementsAre(HasSubstr("\"w\": has opaque elements")));
 
-  read.dtype_of_opaque_elements = DType::kFloat8E4m3fn;
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> back, OpenArchive(path, formats.list(), read));
+  FormatOptions options_of_npy;
+  options_of_npy.npy.dtype_of_opaque_elements = DType::kFloat8E4m3fn;
+  const AllFormats with_dtype(options_of_npy);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> back, OpenArchive(path, with_dtype.list()));
   EXPECT_EQ(back->entries()[0].dtype, DType::kFloat8E4m3fn);
   EXPECT_EQ(back->Read("w")->bytes(), reader->Read("w")->bytes());
   ASSERT_OK_AND_ASSIGN(const TensorCounts whole, back->VerifyAll([](const ArchiveDamage&) { ADD_FAILURE(); }));

@@ -146,10 +146,10 @@ TEST_F(ArchiveSource, LooksAtNoFileOfItsName) {
 }
 
 TEST_F(ArchiveSource, WithElementsInOtherFilesIsRefused) {
-  ArchiveWriterOptions write;
-  write.max_shard_bytes = 24;
+  SafetensorsFormatOptions options;
+  options.max_shard_bytes = 24;
   const std::string model = folder_.Path("m.safetensors");
-  ASSERT_OK(Save(model, Format("safetensors"), tensors_, write));
+  ASSERT_OK(Save(model, SafetensorsArchiveFormat(options), tensors_));
   ASSERT_OK(Save(folder_.Path("c"), Format("checkpoint"), tensors_));
   // Of the name of the file, so that the other files would be found.
   const std::string index = model + ".index.json";

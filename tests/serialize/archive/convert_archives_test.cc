@@ -51,9 +51,9 @@ class ConvertArchivesTest : public ::testing::Test {
     const Tensor values = Tensor::FromValues<float>({1, 2});
     std::vector<TensorToSave> tensors;
     for (const char* name : {"a", "b", "c"}) tensors.push_back({name, values, {}});
-    ArchiveWriterOptions write;
-    write.max_shard_bytes = 8;
-    ASSERT_OK(SaveTensors(Path("m.safetensors"), Format("safetensors"), tensors, write).status());
+    SafetensorsFormatOptions shards;
+    shards.max_shard_bytes = 8;
+    ASSERT_OK(SaveTensors(Path("m.safetensors"), SafetensorsArchiveFormat(shards), tensors, {}).status());
   }
   absl::StatusOr<ConvertReport> Convert(const std::string& from, const std::string& to, const std::string& format,
                                         bool dry_run = false) const {
