@@ -97,11 +97,20 @@ std::string ValueTypeName(ValueKind kind, int bits) {
 
 std::string TypeOf(Value value) { return ValueTypeName(value.kind(), value.bits()); }
 
-// Calls fn(name, value) for each value that is not a map, and for empty maps, in the order of the file.
+// Calls fn(name, value) for each value that is not a map, and for empty maps, in the order of the file. A root that is
+// a list or a tuple has its items by their positions; any other root is one value without a name.
 absl::Status ForEachNamed(Value root, absl::FunctionRef<absl::Status(const std::string&, Value)> fn) {
   if (root.num_values() > kMaxValues) {
     return absl::ResourceExhaustedError(absl::StrCat("more than ", kMaxValues, " values"));
   }
+  if (root.kind() == ValueKind::kList || root.kind() == ValueKind::kTuple) {
+    for (size_t i = 0; i < root.size(); ++i) {
+      const PathStep step = {PathStep::Kind::kPosition, "", static_cast<int64_t>(i)};
+      CASK_RETURN_IF_ERROR(fn(JoinedName({step}), root.item(i)));
+    }
+    return absl::OkStatus();
+  }
+  if (root.kind() != ValueKind::kMap) return fn("", root);
   struct OpenMap {
     Value map;
     size_t next = 0;

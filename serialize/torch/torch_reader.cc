@@ -152,7 +152,7 @@ class ReaderImpl {
       CASK_ASSIGN_OR_RETURN(const TensorPlace place, Readable(number));
       CASK_ASSIGN_OR_RETURN(const Opened opened, Open(number, place));
       const stored::StoredTensor tensor = Stored(place, opened);
-      if (HasBits(place) || opened.bytes != nullptr || !place.layout.IsContiguous() || !stored::CanMap(tensor)) {
+      if (HasBits(place) || opened.memory != nullptr || !place.layout.IsContiguous() || !stored::CanMap(tensor)) {
         return absl::UnimplementedError("");
       }
       return stored::MapElements(*opened.source, tensor, how_);
@@ -232,9 +232,10 @@ class ReaderImpl {
   // What a record is read from.
   struct Opened {
     const ByteSource* source = nullptr;
-    uint64_t offset = 0;                       // of the record in it
+    uint64_t offset = 0;  // of the record in it
+    bool big_endian = false;
     std::shared_ptr<const std::string> bytes;  // of a record that was inflated
-    std::shared_ptr<const ByteSource> inflated;
+    std::shared_ptr<const ByteSource> memory;  // of one that was inflated, or is in the pickle
   };
 
   static bool HasBits(const TensorPlace& place) { return place.conj || place.neg; }
@@ -269,6 +270,13 @@ class ReaderImpl {
     Opened opened;
     opened.source = file_.source.get();
     opened.offset = record.offset;
+    opened.big_endian = file_.big_endian;
+    if (record.in_line) {
+      opened.memory = MakeMemorySource(path(), record.bytes);
+      opened.source = opened.memory.get();
+      opened.big_endian = false;
+      return opened;
+    }
     if (record.member == Record::kNoMember) return opened;
     verify = (verify || IsDeflated(record)) && options_.verify && record.has_checksum;
     if (!IsDeflated(record)) {
@@ -285,8 +293,8 @@ class ReaderImpl {
       inflated_member_ = record.member;
     }
     opened.bytes = inflated_;
-    opened.inflated = MakeMemorySource(path(), *opened.bytes);
-    opened.source = opened.inflated.get();
+    opened.memory = MakeMemorySource(path(), *opened.bytes);
+    opened.source = opened.memory.get();
     opened.offset = 0;
     return opened;
   }
@@ -301,7 +309,7 @@ class ReaderImpl {
     window.shape = TensorShape({range.end - range.begin});
     window.offset = opened.offset + place.first_byte + static_cast<uint64_t>(range.begin) * place.element_bytes;
     window.stored_bytes = static_cast<uint64_t>(range.end - range.begin) * place.element_bytes;
-    window.big_endian = file_.big_endian;
+    window.big_endian = opened.big_endian;
     return window;
   }
 

@@ -57,6 +57,15 @@ def tensor(key, count, shape, strides, offset=0):
                 tuple_of(*map(number, strides)), b"\x89", hooks)
 
 
+def array(dtype, shape, content):
+    """An array of NumPy, in row-major order."""
+    made = call(name("numpy.core.multiarray", "_reconstruct"), name("numpy", "ndarray"), tuple_of(number(0)), text("b"))
+    kind = call(name("numpy", "dtype"), text(dtype), b"\x89", b"\x88")
+    kind += tuple_of(number(3), text("<"), b"N", b"N", b"N", number(-1), number(-1), number(0)) + b"b"
+    encoded = call(name("_codecs", "encode"), text(content.decode("latin1")), text("latin1"))
+    return made + tuple_of(number(1), tuple_of(*map(number, shape)), kind, b"\x89", encoded) + b"b"
+
+
 def saved(value, storages):
     """The bytes of a file with this object, whose storages are lists of numbers."""
     file = io.BytesIO()
@@ -105,6 +114,13 @@ class TorchFiles(Archives):
         self.assertEqual(self.good("show", path, "epoch"), "12\n")
         self.assertEqual(json.loads(self.good("show", path, "."))["model"]["weight"], {"tensor": "model.weight"})
         self.assertIn(f'{path}: no tensor "nothing"', run("show", path, "nothing").stderr)
+
+    def test_values_without_a_dict_around_them_are_listed(self):
+        path = self.file("m.pt", saved(list_of(number(7), tuple_of(text("a"), array("i2", (2, 2), b"\1\0\2\0\3\0\4\0"))),
+                                       {}))  # fmt: skip
+        self.assertEqual(self.good("ls", "--values", path).split(), ["0", "int", "7", "1", "tuple", '["a",[[1,2],[3,4]]]'])
+        self.assertEqual(self.good("show", path, "1[1]"), "[[1,2],[3,4]]\n")
+        self.assertIn("7", self.good("ls", "--values", self.file("n.pt", saved(number(7), {}))))
 
     def test_a_conversion_has_the_same_elements(self):
         path = self.checkpoint()

@@ -31,6 +31,7 @@ enum class GlobalUse : uint8_t {
   kWrapper,           // _rebuild_wrapper_subclass
   kFromType,          // _rebuild_from_type_v2
   kFromCpuTensor,     // _rebuild_device_tensor_from_cpu_tensor
+  kFromNumpy,         // _rebuild_device_tensor_from_numpy
   kLayout,            // torch.serialization._get_layout
   kSize,              // torch.Size
   kDevice,            // torch.device
@@ -45,6 +46,7 @@ enum class GlobalUse : uint8_t {
   kNumpyDType,        // numpy.dtype
   kNumpyArrayClass,   // numpy.ndarray
   kNumpyReconstruct,  // numpy's _reconstruct
+  kNumpyFromBuffer,   // numpy's _frombuffer, of protocol 5
   kNumpyScalar,       // numpy's scalar
   kPath,              // pathlib.PosixPath
   kPlainObject,       // a class of plain values: argparse.Namespace; and the modules of TorchScript

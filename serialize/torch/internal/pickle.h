@@ -54,7 +54,7 @@ struct Object {
     kStorage,     // views[index]
     kTensor,      // tensors[index]
     kNumpyDType,  // numpy_dtypes[index]
-    kNumpyArray,  // lists[index]: shape, dtype, bytes, once they are known
+    kNumpyArray,  // numpy_arrays[index]
     kObject,      // instances[index]
   };
   Kind kind = Kind::kNone;
@@ -66,13 +66,15 @@ struct Object {
   absl::string_view text;  // in the bytes of the pickle, or in Pickle::made
 };
 
-// A block of bytes that the pickle declares: in a zip archive the record data/KEY.
+// A block of bytes that the pickle declares: in a zip archive the record data/KEY. Or bytes of the pickle itself.
 struct Storage {
-  Ref key = kNoRef;               // a text
-  Ref device = kNoRef;            // a text: "cpu", "cuda:0"
+  Ref key = kNoRef;               // a text; kNoRef for one in line
+  Ref device = kNoRef;            // a text or device: "cpu", "cuda:0"
   DType dtype = DType::kInvalid;  // of the class of the storage
   uint64_t element_bytes = 0;
   uint64_t num_elements = 0;
+  bool in_line = false;
+  absl::string_view bytes;  // of one in line, little-endian
 };
 
 // A storage, or (in files before version 0.4) a part of it.
@@ -115,6 +117,14 @@ struct NumpyDType {
   absl::string_view name;  // "f4"
 };
 
+struct NumpyArray {
+  // Of plain numbers: bool, integers, floats, complex numbers. kInvalid: of others, or they are not known yet.
+  DType dtype = DType::kInvalid;
+  Ref size = kNoRef;        // a tuple of integers
+  absl::string_view bytes;  // row-major, little-endian
+  Ref state = kNoRef;       // of others: a tuple of what the pickle gives the array
+};
+
 struct Pickle {
   Ref root = kNoRef;
   size_t size_bytes = 0;  // of the pickle; more may follow
@@ -127,6 +137,7 @@ struct Pickle {
   std::vector<PickledTensor> tensors;
   std::vector<Instance> instances;
   std::vector<NumpyDType> numpy_dtypes;
+  std::vector<NumpyArray> numpy_arrays;
   std::deque<std::string> made;           // texts that are not in the bytes as such
   std::vector<std::string> opaque_names;  // of the globals outside the table, each once
 

@@ -92,6 +92,10 @@ Ref PickleBuilder::NewNumpyDType(const NumpyDType& dtype) {
   return New(Object::Kind::kNumpyDType, dtype, &pickle_->numpy_dtypes);
 }
 
+Ref PickleBuilder::NewNumpyArray(const NumpyArray& array) {
+  return New(Object::Kind::kNumpyArray, array, &pickle_->numpy_arrays);
+}
+
 Ref PickleBuilder::Retyped(Ref list, Object::Kind kind) {
   if (!Charge(sizeof(Object))) return None();
   return Push(kind, object(list).index);

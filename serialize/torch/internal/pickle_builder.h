@@ -43,7 +43,7 @@ class PickleBuilder {
   Ref Complex(std::complex<double> value);
   // `text` is in the bytes of the pickle or was kept by Keep. Equal texts of one kind are one object.
   Ref Text(absl::string_view text, Object::Kind kind = Object::Kind::kText);
-  // kTuple, kList, kSet, kSize, kDict, kNumpyArray.
+  // kTuple, kList, kSet, kSize, kDict.
   Ref List(Object::Kind kind, absl::Span<const Ref> items);
   Ref NewGlobal(const Global& row);
   bool AddStorage(const Storage& storage);  // as the last of the storages. False: past the quota
@@ -51,6 +51,7 @@ class PickleBuilder {
   Ref NewTensor(const PickledTensor& tensor);
   Ref NewInstance(const Instance& instance);
   Ref NewNumpyDType(const NumpyDType& dtype);
+  Ref NewNumpyArray(const NumpyArray& array);
   // A tuple as a Size, a Size as a tuple: the same items.
   Ref Retyped(Ref list, Object::Kind kind);
 
@@ -61,6 +62,7 @@ class PickleBuilder {
   Instance* instance(Ref ref) { return &pickle_->instances[object(ref).index]; }
   PickledTensor* tensor(Ref ref) { return &pickle_->tensors[object(ref).index]; }
   NumpyDType* numpy_dtype(Ref ref) { return &pickle_->numpy_dtypes[object(ref).index]; }
+  NumpyArray* numpy_array(Ref ref) { return &pickle_->numpy_arrays[object(ref).index]; }
 
   // Charges memory that the caller is about to use. False: past the quota.
   bool Charge(uint64_t bytes);

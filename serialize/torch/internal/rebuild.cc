@@ -6,6 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/torch/internal/call_arguments.h"
 #include "tensorcask/serialize/torch/internal/globals.h"
+#include "tensorcask/serialize/torch/internal/numpy_values.h"
 #include "tensorcask/serialize/torch/internal/rebuild_tensors.h"
 #include "tensorcask/serialize/torch/internal/rebuild_values.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -62,6 +63,8 @@ absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder) {
     case GlobalUse::kFromCpuTensor:
       if (call.size() == 4 && call.Is(0, Kind::kTensor)) return call.ref(0);
       return call.Wrong("a tensor, a dtype, a device and requires_grad");
+    case GlobalUse::kFromNumpy:
+      return MakeTensorFromNumpy(call);
     case GlobalUse::kLayout:
       if (call.size() == 1 && call.Is(0, Kind::kText)) return call.ref(0);
       return call.Wrong("the name of a layout");
@@ -95,10 +98,9 @@ absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder) {
     case GlobalUse::kNumpyDType:
       return MakeNumpyDType(call);
     case GlobalUse::kNumpyReconstruct:
-      if (call.size() == 3 && call.Named(0, GlobalUse::kNumpyArrayClass) != nullptr) {
-        return builder->List(Kind::kNumpyArray, {});
-      }
-      return call.Wrong("numpy.ndarray, a shape and a dtype");
+      return MakeNumpyArray(call);
+    case GlobalUse::kNumpyFromBuffer:
+      return MakeNumpyArrayFromBuffer(call);
     case GlobalUse::kNumpyScalar:
       return MakeNumpyScalar(call);
     case GlobalUse::kPath:

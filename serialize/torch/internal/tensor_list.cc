@@ -94,7 +94,7 @@ TorchEntry Describe(const TorchFile& file, const TensorSource& source, const Ten
   entry.device = std::string(part.pickle.object(place.storage->device).text);
   entry.stored_bytes = place.size_bytes();
   entry.has_checksum = record.has_checksum;
-  if (!is_deflated) entry.offset = record.offset + place.begin();
+  if (!is_deflated && !record.in_line) entry.offset = record.offset + place.begin();
   if (is_dense && !has_bits && !place.layout.IsContiguous()) {
     entry.strides.assign(place.layout.strides().begin(), place.layout.strides().end());
   }
@@ -103,7 +103,7 @@ TorchEntry Describe(const TorchFile& file, const TensorSource& source, const Ten
                    : !is_dense || has_bits ? "strided"
                    : is_deflated           ? "deflated"
                                            : "plain";
-  entry.reads_in_blocks = is_dense && !has_bits && !is_deflated;
+  entry.reads_in_blocks = is_dense && !has_bits && !is_deflated && !record.in_line;
   return entry;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/torch/internal/globals.h"
+#include "tensorcask/serialize/torch/internal/numpy_values.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -249,8 +250,12 @@ class Walk {
       case Kind::kList:
       case Kind::kSet:
       case Kind::kSize:
-      case Kind::kNumpyArray:
         AddItems(ref, &edges);
+        break;
+      case Kind::kNumpyArray:
+        if (pickle_.numpy_arrays[object.index].state != kNoRef) {
+          AddItems(pickle_.numpy_arrays[object.index].state, &edges);
+        }
         break;
       case Kind::kDict:
         AddEntries(ref, PathStep::Kind::kKey, &edges);
@@ -326,10 +331,11 @@ class Converter {
  private:
   std::vector<Ref> Children(Ref ref) const {
     const Object& object = pickle_.object(ref);
-    if (HasItems(object.kind) || object.kind == Kind::kDict || object.kind == Kind::kNumpyArray) {
-      return pickle_.items(ref);
-    }
+    if (HasItems(object.kind) || object.kind == Kind::kDict) return pickle_.items(ref);
     std::vector<Ref> children;
+    if (object.kind == Kind::kNumpyArray && pickle_.numpy_arrays[object.index].state != kNoRef) {
+      children.push_back(pickle_.numpy_arrays[object.index].state);
+    }
     if (object.kind == Kind::kObject) {
       const Instance& of = pickle_.instances[object.index];
       for (const Ref child : {of.arguments, of.state, of.items, of.entries}) {
@@ -397,8 +403,10 @@ class Converter {
         return number == numbers_.end() ? tree_.AddNone() : tree_.AddTensor(number->second);
       }
       case Kind::kNumpyArray: {
-        const ValueTree::Id parts = tree_.AddItems(ValueKind::kTuple, IdsOf(ref));
-        return tree_.AddObject("numpy.ndarray", parts, tree_.AddNone());
+        const NumpyArray& array = pickle_.numpy_arrays[object.index];
+        if (array.dtype != DType::kInvalid) return AddArray(pickle_, array, &tree_);
+        const ValueTree::Id state = IdOf(array.state);
+        return tree_.AddObject("numpy.ndarray", state, tree_.AddNone());
       }
       case Kind::kObject: {
         const Instance& of = pickle_.instances[object.index];

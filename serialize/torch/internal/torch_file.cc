@@ -34,6 +34,14 @@ DecodeQuota QuotaOf(uint64_t pickle_bytes, const DecodeLimits& limits) {
   return DecodeQuota::ForUnbacked(limits, ListingBudget::kBytesPerIndexByte * pickle_bytes);
 }
 
+Record InLine(const Storage& storage) {
+  Record record;
+  record.in_line = true;
+  record.bytes = storage.bytes;
+  record.size_bytes = storage.bytes.size();
+  return record;
+}
+
 // ---- The zip archive ------------------------------------------------------------------------------------------------
 
 class ArchiveOpener {
@@ -189,6 +197,7 @@ class ArchiveOpener {
   }
 
   absl::StatusOr<Record> FindRecord(const Pickle& pickle, const Storage& storage, absl::string_view folder) {
+    if (storage.in_line) return InLine(storage);
     const std::string name = absl::StrCat(folder, "/", pickle.object(storage.key).text);
     const ZipMember* const member = Find(name);
     const uint64_t wanted = storage.num_elements * storage.element_bytes;
@@ -287,9 +296,17 @@ class StreamOpener {
     const Pickle& pickle = part_.pickle;
     budget_->AddIndex(at_);
     absl::flat_hash_map<absl::string_view, size_t> numbers;
-    for (size_t i = 0; i < pickle.storages.size(); ++i) numbers.emplace(pickle.object(pickle.storages[i].key).text, i);
     part_.records.resize(pickle.storages.size());
     std::vector<bool> found(pickle.storages.size());
+    for (size_t i = 0; i < pickle.storages.size(); ++i) {
+      const Storage& storage = pickle.storages[i];
+      found[i] = storage.in_line;
+      if (storage.in_line) {
+        part_.records[i] = InLine(storage);
+      } else {
+        numbers.emplace(pickle.object(storage.key).text, i);
+      }
+    }
     const uint64_t size = file_->source->size_bytes();
     uint64_t at = at_;
     for (const Ref key : keys_.items(keys_.root)) {

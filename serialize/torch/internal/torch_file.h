@@ -37,6 +37,8 @@ struct Record {
   uint64_t offset = 0;        // of the first byte in the file, unless the member is deflated
   uint64_t size_bytes = 0;
   bool has_checksum = false;  // the CRC-32 of the member
+  bool in_line = false;       // in the pickle, as Storage::bytes
+  absl::string_view bytes;    // the same
   absl::Status status;        // why it cannot be read
 };
 

@@ -75,11 +75,6 @@ TEST_P(PickledValue, IsThatOfPython) {
   EXPECT_EQ(read->json, GetParam().json);
 }
 
-std::string NumpyDType(absl::string_view name, absl::string_view order) {
-  return absl::StrCat(Call(Global("numpy", "dtype"), {Text(name), Bool(false), Bool(true)}),
-                      Tuple({Int(3), Text(order), "N", "N", "N", Int(-1), Int(-1), Int(0)}), "b");
-}
-
 const ValueCase kValues[] = {
     {"None", "N", "null"},
     {"Bools", Tuple({Bool(true), Bool(false)}), "[true,false]"},
@@ -124,11 +119,40 @@ const ValueCase kValues[] = {
      List({Call(Global("numpy.core.multiarray", "scalar"), {NumpyDType("f8", "<"), BytesValue(Bytes(0.25))}),
            Call(Global("numpy._core.multiarray", "scalar"), {NumpyDType("i4", ">"), BytesValue("\0\0\1\0"s)})}),
      "[0.25,256]"},
-    {"NumpyArray",
+    {"NumpyScalarOfAComplexNumber",
+     Call(Global("numpy.core.multiarray", "scalar"), {NumpyDType("c8", ">"), BytesValue("\x3f\xc0\0\0\xc0\0\0\0"s)}),
+     "[1.5,-2.0]"},
+    {"NumpyArray", NumpyArray({2}, NumpyDType("u1", "|"), false, "\1\xff"), "[1,255]"},
+    {"NumpyArrayOfNumpy2", NumpyArray({2}, NumpyDType("b1", "|"), false, "\1\0"s, "numpy._core.multiarray"),
+     "[true,false]"},
+    {"NumpyArrayAsText",
      Call(Global("numpy.core.multiarray", "_reconstruct"),
           {Global("numpy", "ndarray"), Numbers({0}), BytesValue("b")}) +
-         Tuple({Int(1), Numbers({2}), NumpyDType("u1", "|"), Bool(false), BytesValue("\1\2")}) + "b",
-     "{\"object\":\"numpy.ndarray\",\"arguments\":[[2],\"u1\",false,{\"bytes\":\"0102\"}],\"state\":null}"},
+         Tuple({Int(1), Numbers({1}), NumpyDType("i2", "<"), Bool(false),
+                Call(Global("_codecs", "encode"), {Text("\xc3\xbf\xc2\x80"), Text("latin1")})}) +
+         "b",
+     "[-32513]"},
+    {"NumpyArrayInFortranOrder", NumpyArray({2, 3}, NumpyDType("i1", "|"), true, "\1\4\2\5\3\6"), "[[1,2,3],[4,5,6]]"},
+    {"NumpyArrayOfThreeAxes", NumpyArray({2, 1, 2}, NumpyDType("i1", "|"), true, "\1\3\2\4"), "[[[1,2]],[[3,4]]]"},
+    {"NumpyArrayBigEndianInFortranOrder", NumpyArray({2, 2}, NumpyDType("u2", ">"), true, "\0\1\0\3\0\2\1\0"s),
+     "[[1,2],[3,256]]"},
+    {"NumpyArrayOfComplexNumbers", NumpyArray({1}, NumpyDType("c8", ">"), false, "\x3f\xc0\0\0\xc0\0\0\0"s),
+     "[[1.5,-2.0]]"},
+    {"NumpyArrayOfHalves", NumpyArray({2}, NumpyDType("f2", "<"), false, "\0\x3c\0\xc0"s), "[1.0,-2.0]"},
+    {"NumpyArrayWithoutAxes", NumpyArray({}, NumpyDType("i8", "<"), false, Bytes(int64_t{-7})), "-7"},
+    {"NumpyArraysWithoutNumbers",
+     List({NumpyArray({0}, NumpyDType("f4", "<"), false, ""), NumpyArray({2, 0, 9}, NumpyDType("f4", "<"), true, ""),
+           NumpyArray({0, 9}, NumpyDType("f4", "<"), false, "")}),
+     "[[],[[],[]],[]]"},
+    {"NumpyArrayOfManyLists", NumpyArray({2000000000, 2000000000, 0}, NumpyDType("f4", "<"), false, ""),
+     "{\"object\":\"numpy.ndarray\",\"arguments\":[\"float32\",[2000000000,2000000000,0],{\"bytes\":\"\"}],"
+     "\"state\":null}"},
+    {"NumpyArrayOfTexts", NumpyArray({1}, NumpyDType("S2", "|"), false, "ab"),
+     "{\"object\":\"numpy.ndarray\",\"arguments\":[1,[1],\"S2\",false,{\"bytes\":\"6162\"}],\"state\":null}"},
+    {"NumpyArrayFromBuffer",
+     Call(Global("numpy._core.numeric", "_frombuffer"),
+          {"\x96" + Bytes(uint64_t{4}) + "\1\3\2\4", NumpyDType("u1", "|"), Numbers({2, 2}), Text("F")}),
+     "[[1,2],[3,4]]"},
     {"Memo", List({Text("a"), "q\5", "h\5", "0", "h\5"}), "[\"a\",\"a\"]"},
     {"Duplicate", List({"K\1", "2"}), "[1,1]"},
     {"PopMark", List({"K\1", "(K\2K\3", "1"}), "[1]"},
@@ -266,6 +290,37 @@ const RejectCase kRejected[] = {
      "called with 1 argument"},
     {"UnknownMetadata", Pickled(Tensor(kFloats, 0, {4}, {1}, {Dict({{Text("x"), Bool(true)}})})), Code::kUnimplemented,
      "only \"conj\" and \"neg\""},
+    {"NumpyBytesOfAnotherShape", Pickled(NumpyArray({3}, NumpyDType("i2", "<"), false, "abcd")), Code::kDataLoss,
+     "has 4 bytes, which are not those of int16 [3]"},
+    {"NumpyShapeThatOverflows",
+     Pickled(NumpyArray({2000000000, 2000000000, 2000000000}, NumpyDType("i2", "<"), false, "")), Code::kDataLoss,
+     "an array of NumPy: "},
+    {"NumpyNegativeAxis", Pickled(NumpyArray({-1}, NumpyDType("i2", "<"), false, "")), Code::kDataLoss, "at least 0"},
+    {"NumpyRankOf65", Pickled(NumpyArray(std::vector<int32_t>(65, 1), NumpyDType("u1", "|"), false, "a")),
+     Code::kDataLoss, "65 axes"},
+    {"NumpyTwoStates",
+     Pickled(NumpyArray({1}, NumpyDType("u1", "|"), false, "a") +
+             Tuple({Int(1), Numbers({1}), NumpyDType("u1", "|"), Bool(false), BytesValue("b")}) + "b"),
+     Code::kDataLoss, "two states"},
+    {"NumpyNumbersOfText",
+     Pickled(Call(Global("numpy.core.multiarray", "_reconstruct"),
+                  {Global("numpy", "ndarray"), Numbers({0}), BytesValue("b")}) +
+             Tuple({Int(1), Numbers({1}), NumpyDType("u1", "|"), Bool(false), Text("a")}) + "b"),
+     Code::kDataLoss, "not bytes"},
+    {"NumpyBufferInNoOrder",
+     Pickled(Call(Global("numpy.core.numeric", "_frombuffer"),
+                  {BytesValue("a"), NumpyDType("u1", "|"), Numbers({1}), Text("A")})),
+     Code::kDataLoss, "an order"},
+    {"TensorOfAnotherDType",
+     Pickled(Call(
+         Global("torch._utils", "_rebuild_device_tensor_from_numpy"),
+         {NumpyArray({1}, NumpyDType("u1", "|"), false, "a"), Global("torch", "int64"), Text("xla:0"), Bool(false)})),
+     Code::kUnimplemented, "stored as an array of uint8"},
+    {"TensorOfTexts",
+     Pickled(Call(
+         Global("torch._utils", "_rebuild_device_tensor_from_numpy"),
+         {NumpyArray({1}, NumpyDType("S1", "|"), false, "a"), Global("torch", "int64"), Text("xla:0"), Bool(false)})),
+     Code::kDataLoss, "an array of numbers"},
     {"ListInItself", "\x80\2]q\1h\1a.", Code::kUnimplemented, "contains itself"},
     {"DictInItself", "\x80\2}q\1Nh\1s.", Code::kUnimplemented, "contains itself"},
     {"Deep", absl::StrCat("\x80\2", std::string(100000, ']'), std::string(99999, 'a'), "."), Code::kUnimplemented,
@@ -292,6 +347,20 @@ TEST(PickleTest, MemoryIsThatOfTheBytes) {
   value += "e";
   EXPECT_THAT(ReadAll(Pickled(value)).status(),
               StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
+}
+
+// A list of numbers takes many times the bytes of small ones.
+TEST(PickleTest, LargeArraysOfNumpyAreBytes) {
+  const std::string bytes(1024, '\1');
+  const absl::StatusOr<Read> read =
+      ReadAll(Pickled(List({NumpyArray({1023}, NumpyDType("u1", "|"), false, bytes.substr(1)),
+                            NumpyArray({512, 2}, NumpyDType("u1", "|"), false, bytes)})));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->json, HasSubstr("[[1,1,1,"));
+  EXPECT_THAT(read->json, HasSubstr("1,1],{\"object\":\"numpy.ndarray\",\"arguments\":[\"uint8\",[512,2],{\"bytes\":"));
+  const ValueTree values = ToValues(read->pickle, {});
+  EXPECT_EQ(values.root().item(0).item(0).bits(), 8);
+  EXPECT_EQ(values.root().item(1).arguments().item(2).text(), bytes);
 }
 
 TEST(PickleTest, EmptyStoragesMayHaveSeveralTypes) {

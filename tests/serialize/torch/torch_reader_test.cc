@@ -267,6 +267,43 @@ TEST(TorchReaderTest, QuantizedTensorsAreTheirIntegers) {
   EXPECT_EQ(b->attributes.at("torch.axis"), "0");
 }
 
+// Tensors of XLA are arrays of NumPy in the pickle: their bytes are in no record.
+TEST(TorchReaderTest, TensorsOfNumpyArraysAreInThePickle) {
+  const auto tensor = [](const std::string& array, absl::string_view dtype) {
+    return Call(Global("torch._utils", "_rebuild_device_tensor_from_numpy"),
+                {array, Global("torch", dtype), Text("xla:1"), Bool(true)});
+  };
+  const std::string floats = NumpyArray({2, 3}, NumpyDType("f4", "<"), false, kSix);
+  const std::string value = Dict({{Text("bf16"), tensor(floats, "bfloat16")},
+                                  {Text("f32"), tensor(floats, "float32")},
+                                  {Text("plain"), ValueTensor(1)}});
+  // The order of bytes of the storages says nothing of an array.
+  std::string big = kSix;
+  for (size_t i = 0; i < big.size(); i += 4) std::reverse(&big[i], &big[i] + 4);
+  for (const std::string& file : {TorchZip(value, {{"0", kSix}}), TorchStream(value, {{"0", kSix}}, 4),
+                                  TorchZip(value, {{"0", big}}, {{"byteorder", "big"}})}) {
+    const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_THAT(reader->notes(), ElementsAre(HasSubstr("20 of ")));  // of the storage of "plain"
+    const TorchEntry* const entry = reader->FindEntry("f32");
+    ASSERT_NE(entry, nullptr);
+    EXPECT_EQ(entry->device, "xla:1");
+    EXPECT_EQ(entry->offset, std::nullopt);
+    EXPECT_EQ(entry->stored_bytes, 24u);
+    EXPECT_TRUE(reader->Metadata("f32")->requires_grad);
+    EXPECT_THAT(Floats(reader->Read("f32")), ElementsAre(0, 1, 2, 3, 4, 5));
+    EXPECT_THAT(Floats(reader->Map("f32")), ElementsAre(0, 1, 2, 3, 4, 5));
+    EXPECT_THAT(Floats(reader->ReadSlice("f32", *TensorSlice::Parse("1,1:1,2"))), ElementsAre(4, 5));
+    EXPECT_EQ(*reader->OpenStream("f32"), nullptr);
+    EXPECT_THAT(Floats(reader->Read("plain")), ElementsAre(1));
+    const absl::StatusOr<Elements> halves = reader->Read("bf16");
+    ASSERT_TRUE(halves.ok()) << halves.status();
+    ASSERT_EQ(halves->dtype(), DType::kBfloat16);
+    EXPECT_EQ(static_cast<float>(halves->data<bfloat16>()[5]), 5.0f);
+    EXPECT_TRUE(reader->VerifyAll([](const TorchDamage& damage) { ADD_FAILURE() << damage.status; }).ok());
+  }
+}
+
 struct ListedCase {
   const char* name;
   std::string value;

@@ -84,6 +84,19 @@ inline std::string Tensor(const std::string& storage, int32_t offset, const std:
   return Call(Global("torch._utils", "_rebuild_tensor_v2"), arguments);
 }
 
+// ---- NumPy
+// ----------------------------------------------------------------------------------------------------------------------
+
+inline std::string NumpyDType(absl::string_view name, absl::string_view order) {
+  return absl::StrCat(Call(Global("numpy", "dtype"), {Text(name), Bool(false), Bool(true)}),
+                      Tuple({Int(3), Text(order), "N", "N", "N", Int(-1), Int(-1), Int(0)}), "b");
+}
+inline std::string NumpyArray(const std::vector<int32_t>& shape, const std::string& dtype, bool is_fortran,
+                              absl::string_view bytes, absl::string_view module = "numpy.core.multiarray") {
+  return absl::StrCat(Call(Global(module, "_reconstruct"), {Global("numpy", "ndarray"), Numbers({0}), BytesValue("b")}),
+                      Tuple({Int(1), Numbers(shape), dtype, Bool(is_fortran), BytesValue(bytes)}), "b");
+}
+
 // ---- Files
 // ------------------------------------------------------------------------------------------------------------
 
