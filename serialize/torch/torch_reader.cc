@@ -28,6 +28,7 @@
 #include "tensorcask/serialize/zip/zip_member_stream.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/checksum.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -59,6 +60,8 @@ class ReaderImpl {
     how_.strategy = options_.read.strategy;
     how_.num_threads = options_.read.num_threads;
     how_.allocator = options_.allocator;
+    how_.verify = options_.verify;
+    how_.verified = &verified_;
   }
 
   const TorchFile& file() const { return file_; }
@@ -234,6 +237,8 @@ class ReaderImpl {
     const ByteSource* source = nullptr;
     uint64_t offset = 0;  // of the record in it
     bool big_endian = false;
+    Checksum checksum;  // of the record, if reading the tensor verifies it
+    uint64_t storage_id = 0;
     std::shared_ptr<const std::string> bytes;  // of a record that was inflated
     std::shared_ptr<const ByteSource> memory;  // of one that was inflated, or is in the pickle
   };
@@ -256,14 +261,27 @@ class ReaderImpl {
   }
 
   absl::Status VerifyMember(size_t member) const {
-    absl::Status status = ZipMemberStream(file_.source.get(), &file_.members[member], /*verify=*/true).Finish();
-    if (status.ok()) verified_.Add(member + 1);
-    return status;
+    return ZipMemberStream(file_.source.get(), &file_.members[member], /*verify=*/true).Finish();
   }
 
-  absl::StatusOr<Opened> Open(size_t number, const TensorPlace& place, bool verify = true) const {
-    return OpenRecord(RecordOf(number, place), verify);
+  // Whether reading the tensor passes by each byte of its record, in order.
+  bool CoversRecord(const TensorPlace& place, const Record& record) const {
+    return record.member != Record::kNoMember && !IsDeflated(record) && place.layout.num_elements() > 0 &&
+           place.layout.IsNonOverlappingAndDense() && place.begin() == 0 && place.size_bytes() == record.size_bytes;
   }
+
+  // With `verify`, the checksum of the record is compared now, or while the tensor is read, if that is all of it.
+  absl::StatusOr<Opened> Open(size_t number, const TensorPlace& place, bool verify = true) const {
+    const Record& record = RecordOf(number, place);
+    if (!verify || !record.has_checksum || !CoversRecord(place, record)) return OpenRecord(record, verify);
+    CASK_ASSIGN_OR_RETURN(Opened opened, OpenRecord(record, /*verify=*/false));
+    opened.checksum = {ChecksumKind::kCrc32, file_.members[record.member].crc32};
+    opened.storage_id = StorageId(record);
+    return opened;
+  }
+
+  // Of StoredTensor and VerifiedOnce.
+  static uint64_t StorageId(const Record& record) { return record.member + 1; }
 
   // Verifies the record the first time.
   absl::StatusOr<Opened> OpenRecord(const Record& record, bool verify) const {
@@ -280,7 +298,10 @@ class ReaderImpl {
     if (record.member == Record::kNoMember) return opened;
     verify = (verify || IsDeflated(record)) && options_.verify && record.has_checksum;
     if (!IsDeflated(record)) {
-      if (verify && !verified_.Contains(record.member + 1)) CASK_RETURN_IF_ERROR(VerifyMember(record.member));
+      if (verify && !verified_.Contains(StorageId(record))) {
+        CASK_RETURN_IF_ERROR(VerifyMember(record.member));
+        verified_.Add(StorageId(record));
+      }
       return opened;
     }
     const ZipMember& member = file_.members[record.member];
@@ -317,6 +338,8 @@ class ReaderImpl {
   stored::StoredTensor Stored(const TensorPlace& place, const Opened& opened) const {
     stored::StoredTensor tensor = Window(place, opened, place.layout);
     tensor.shape = place.layout.shape();
+    tensor.checksum = opened.checksum;
+    tensor.storage_id = opened.storage_id;
     if (!place.layout.IsContiguous()) {
       tensor.layout = *Layout::Create(place.layout.dims(), place.layout.strides());  // from the first element on
     }
@@ -401,7 +424,7 @@ class ReaderImpl {
   const TorchReaderOptions options_;
   stored::ElementOptions how_;
   std::vector<std::string> notes_;
-  mutable stored::VerifiedOnce verified_;  // members, by their number and 1
+  mutable stored::VerifiedOnce verified_;  // records, by StorageId
   mutable std::mutex inflated_mutex_;
   mutable std::shared_ptr<const std::string> inflated_;  // the record that was inflated last
   mutable size_t inflated_member_ = Record::kNoMember;

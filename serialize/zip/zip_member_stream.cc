@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/damage_mark.h"
-#include "tensorcask/serialize/zip/crc32.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/serialize/zip/zip_format.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"

@@ -1,6 +1,7 @@
 #include "tensorcask/tensor/base/checksum.h"
 
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/crc32c.h"
 
 namespace tensorcask {
@@ -20,6 +21,7 @@ uint32_t Masked(uint32_t computed) { return MaskCrc32c(computed); }
 constexpr Algorithm kAlgorithms[] = {
     {ChecksumKind::kCrc32c, &ExtendCrc32c, &CopyAndExtendCrc32c, &CombineCrc32c, &Same},
     {ChecksumKind::kMaskedCrc32c, &ExtendCrc32c, &CopyAndExtendCrc32c, &CombineCrc32c, &Masked},
+    {ChecksumKind::kCrc32, &ExtendCrc32, &CopyAndExtendCrc32, &CombineCrc32, &Same},
 };
 
 const Algorithm& AlgorithmOf(ChecksumKind kind) {

@@ -22,6 +22,7 @@ enum class ChecksumKind : uint8_t {
   kNone,          // the bytes have no checksum
   kCrc32c,        // tensor/base/crc32c.h
   kMaskedCrc32c,  // the same, stored as MaskCrc32c
+  kCrc32,         // tensor/base/crc32.h, of zip archives
 };
 
 struct Checksum {

@@ -13,7 +13,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
-#include "tensorcask/serialize/zip/crc32.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/view.h"

@@ -21,7 +21,7 @@
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npy_writer.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
-#include "tensorcask/serialize/zip/crc32.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"

@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/torch/torch_reader.h"
-#include "tensorcask/serialize/zip/crc32.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/compare.h"

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,9 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/slice.h"
@@ -418,6 +422,69 @@ TEST(TorchReaderTest, AWrongChecksumIsFoundOnReading) {
   TorchReaderOptions options;
   options.verify = false;
   EXPECT_TRUE(OpenBytes(file, options)->Read("w").ok());
+}
+
+// Counts the bytes that are read; they can also be mapped.
+class CountingSource final : public ByteSource {
+ public:
+  explicit CountingSource(const std::string& bytes) : source_(MakeMemorySource("m.pt", bytes)) {}
+  const std::string& name() const override { return source_->name(); }
+  uint64_t size_bytes() const override { return source_->size_bytes(); }
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
+    num_bytes_ += out.size();
+    return source_->ReadAt(offset, out);
+  }
+  uint64_t TakeCount() const { return std::exchange(num_bytes_, 0); }
+
+ private:
+  std::shared_ptr<const ByteSource> source_;
+  mutable uint64_t num_bytes_ = 0;
+};
+
+TEST(TorchReaderTest, AWholeRecordIsVerifiedWhileItIsRead) {
+  const std::string value = Dict({{Text("all"), Tensor(kStorage, 0, {2, 3}, {3, 1})},
+                                  {Text("row"), Tensor(kStorage, 3, {3}, {1})},
+                                  {Text("turned"), Tensor(kStorage, 0, {3, 2}, {1, 3})}});
+  const std::string file = TorchZip(value, {{"0", kSix}});
+  const auto open = [](const std::string& bytes, std::shared_ptr<const CountingSource>* source) {
+    *source = std::make_shared<const CountingSource>(bytes);
+    absl::StatusOr<TorchReader> reader = TorchReader::OpenSource(*source);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    (*source)->TakeCount();
+    return *std::move(reader);
+  };
+  std::shared_ptr<const CountingSource> source;
+  for (const char* const name : {"all", "turned"}) {
+    const TorchReader reader = open(file, &source);
+    EXPECT_TRUE(reader.ReadView(name).ok());
+    EXPECT_EQ(source->TakeCount(), 24u) << name;  // once, for the elements and the checksum
+    EXPECT_TRUE(reader.Read("row").ok());
+    EXPECT_EQ(source->TakeCount(), 12u);  // the record is known to be right
+  }
+  {
+    const TorchReader reader = open(file, &source);
+    EXPECT_TRUE(reader.Read("row").ok());
+    EXPECT_EQ(source->TakeCount(), 36u);  // the record, then its part
+    EXPECT_TRUE(reader.ReadSlice("all", *TensorSlice::Parse("0,1:0,3")).ok());
+    EXPECT_EQ(source->TakeCount(), 12u);
+  }
+  std::string damaged = file;
+  damaged[damaged.find(kSix)] ^= 1;  // in the first row
+  {
+    const TorchReader reader = open(damaged, &source);
+    EXPECT_TRUE(reader.ReadSlice("all", *TensorSlice::Parse("1,1:0,3")).ok());  // without the rest, not verified
+    EXPECT_EQ(source->TakeCount(), 12u);
+    for (const char* const name : {"all", "row", "turned"}) {
+      EXPECT_THAT(reader.Read(name).status(), StatusIs(Code::kDataLoss, HasSubstr(name)));
+      EXPECT_THAT(reader.ReadView(name).status(), StatusIs(Code::kDataLoss, HasSubstr(name)));
+      EXPECT_THAT(reader.Map(name).status(), StatusIs(Code::kDataLoss, HasSubstr(name)));
+    }
+    const absl::StatusOr<std::unique_ptr<ElementStream>> stream = reader.OpenStream("all");
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    std::string elements(24, '\0');
+    EXPECT_TRUE((*stream)->Read(absl::MakeSpan(&elements[0], elements.size())).ok());
+    EXPECT_THAT((*stream)->Finish(), StatusIs(Code::kDataLoss, HasSubstr("tensor \"all\"")));
+  }
 }
 
 TEST(TorchReaderTest, ChecksumsOfZeroAreNone) {

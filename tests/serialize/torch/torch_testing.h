@@ -15,8 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_sink.h"
-#include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/endian.h"
 
 namespace tensorcask::torch::testing {

@@ -18,11 +18,11 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/serialize/zip/zip_directory.h"
 #include "tensorcask/serialize/zip/zip_format.h"
 #include "tensorcask/serialize/zip/zip_member_stream.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -32,37 +32,6 @@ namespace {
 using ::testing::HasSubstr;
 using testing::StatusIs;
 using Code = absl::StatusCode;
-
-// The test runs once for each set of instructions (TENSORCASK_CPU in the BUILD file).
-TEST(Crc32Test, IsZlibs) {
-  EXPECT_EQ(Crc32("123456789"), 0xCBF43926u);
-  EXPECT_EQ(Crc32(""), 0u);
-  std::string text;
-  for (int i = 0; i < 1400; ++i) {
-    for (const size_t skipped : {0, 1, 7, 33}) {
-      if (skipped > text.size()) continue;
-      const absl::string_view part = absl::string_view(text).substr(skipped);
-      const auto wanted = static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(part.data()), part.size()));
-      ASSERT_EQ(Crc32(part), part.empty() ? 0 : wanted) << i;
-      ASSERT_EQ(ExtendCrc32(Crc32(part.substr(0, i / 3)), part.substr(std::min<size_t>(i / 3, part.size()))),
-                Crc32(part));
-    }
-    text.push_back(static_cast<char>(i * 37 + i / 11));
-  }
-}
-
-TEST(Crc32Test, OfAnyAlignment) {
-  std::string text;
-  for (int i = 0; i < 5000; ++i) text.push_back(static_cast<char>(i * 41 + i / 7));
-  for (size_t from = 0; from < 64; ++from) {
-    for (const size_t size : {63, 64, 80, 255, 256, 271, 272, 319, 320, 511, 512, 1023, 1024, 4111}) {
-      const absl::string_view part = absl::string_view(text).substr(from, size);
-      const auto wanted =
-          static_cast<uint32_t>(crc32_z(0xdeadbeef, reinterpret_cast<const Bytef*>(part.data()), part.size()));
-      EXPECT_EQ(ExtendCrc32(0xdeadbeef, part), wanted) << from << " " << size;
-    }
-  }
-}
 
 struct Content {
   std::string name;

@@ -16,12 +16,12 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/zip/crc32.h"
 #include "tensorcask/serialize/zip/zip_directory.h"
 #include "tensorcask/serialize/zip/zip_member.h"
 #include "tensorcask/serialize/zip/zip_member_stream.h"
 #include "tensorcask/serialize/zip/zip_walk.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tests/support/status_matchers.h"
 

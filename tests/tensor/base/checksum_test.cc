@@ -12,7 +12,8 @@ struct Row {
   ChecksumKind kind;
   uint32_t of_digits;  // of "123456789", as the specification of the algorithm gives it
 };
-constexpr Row kRows[] = {{ChecksumKind::kCrc32c, 0xe3069283}, {ChecksumKind::kMaskedCrc32c, 0xe3069283}};
+constexpr Row kRows[] = {
+    {ChecksumKind::kCrc32c, 0xe3069283}, {ChecksumKind::kMaskedCrc32c, 0xe3069283}, {ChecksumKind::kCrc32, 0xcbf43926}};
 
 TEST(Checksum, IsThatOfTheAlgorithmHoweverItIsComputed) {
   const absl::string_view digits = "123456789";

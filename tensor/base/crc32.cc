@@ -1,12 +1,12 @@
-#include "tensorcask/serialize/zip/crc32.h"
+#include "tensorcask/tensor/base/crc32.h"
 
-#include <zlib.h>
-
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "tensorcask/tensor/base/cpu.h"
+#include "tensorcask/tensor/base/internal/crc_math.h"
 
 #if defined(__x86_64__)
 // GCC 12 reports the deliberately undefined registers inside its own intrinsics (its bug 105593).
@@ -22,11 +22,18 @@
 namespace tensorcask {
 namespace {
 
+constexpr uint32_t kPolynomial = 0xedb88320;
+constexpr internal::CrcTables kTables = internal::MakeCrcTables(kPolynomial);  // made by the compiler
+constexpr internal::CrcPowers kPowers = internal::MakeCrcPowers(kPolynomial);
+
+// A chunk is copied, and then still in the first-level cache when its checksum is taken.
+constexpr size_t kChunkBytes = size_t{8} << 10;
+
 #if defined(__x86_64__)
 
 #define CASK_TARGET_PCLMUL __attribute__((target("sse4.2,pclmul")))
 
-// Bytes that the kernel takes at once; shorter texts are for zlib.
+// Bytes that the kernel takes at once; shorter texts are for the tables.
 constexpr size_t kFoldBytes = 64;
 
 CASK_TARGET_PCLMUL inline __m128i Load(const char* bytes) {
@@ -190,8 +197,22 @@ uint32_t ExtendCrc32(uint32_t crc, absl::string_view bytes) {
     bytes.remove_prefix(count);
   }
 #endif
-  if (bytes.empty()) return crc;  // zlib answers 0 for a null pointer
-  return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  return ~internal::ExtendByTables(kTables, ~crc, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
+
+uint32_t CombineCrc32(uint32_t crc_a, uint32_t crc_b, uint64_t b_bytes) {
+  return internal::CombineCrcs(kPowers, kPolynomial, crc_a, crc_b, b_bytes);
+}
+
+uint32_t CopyAndExtendCrc32(uint32_t crc, const void* source, void* destination, size_t bytes) {
+  const auto* const from = static_cast<const char*>(source);
+  auto* const to = static_cast<char*>(destination);
+  for (size_t i = 0; i < bytes; i += kChunkBytes) {
+    const size_t n = std::min(kChunkBytes, bytes - i);
+    std::memcpy(to + i, from + i, n);
+    crc = ExtendCrc32(crc, absl::string_view(from + i, n));
+  }
+  return crc;
 }
 
 }  // namespace tensorcask
