@@ -11,6 +11,7 @@ tensorcask_room(tensor
     tensor/base/checksum.cc
     tensor/base/copy_bytes.cc
     tensor/base/cpu.cc
+    tensor/base/crc32.cc
     tensor/base/crc32c.cc
     tensor/base/crc32c_arm.cc
     tensor/base/crc32c_x86.cc
@@ -51,12 +52,14 @@ tensorcask_room(tensor
     tensor/base/checksum.h
     tensor/base/copy_bytes.h
     tensor/base/cpu.h
+    tensor/base/crc32.h
     tensor/base/crc32c.h
     tensor/base/cxx17.h
     tensor/base/endian.h
     tensor/base/glob.h
     tensor/base/in_place.h
     tensor/base/internal/crc32c_kernels.h
+    tensor/base/internal/crc_math.h
     tensor/base/memory_pages.h
     tensor/base/owner_process.h
     tensor/base/parallel_for.h
@@ -583,6 +586,7 @@ tensorcask_room(checkpoint
     absl::function_ref
     absl::hash
     absl::inlined_vector
+    absl::memory
     absl::span
     absl::status
     absl::statusor
@@ -693,14 +697,12 @@ tensorcask_room(gguf
 
 tensorcask_room(zip
   SOURCES
-    serialize/zip/crc32.cc
     serialize/zip/zip_directory.cc
     serialize/zip/zip_member.cc
     serialize/zip/zip_member_stream.cc
     serialize/zip/zip_walk.cc
     serialize/zip/zip_writer.cc
   HEADERS
-    serialize/zip/crc32.h
     serialize/zip/zip_directory.h
     serialize/zip/zip_format.h
     serialize/zip/zip_member.h
@@ -860,6 +862,7 @@ tensorcask_room(safetensors
 tensorcask_room(torch
   SOURCES
     serialize/torch/internal/globals.cc
+    serialize/torch/internal/numpy_values.cc
     serialize/torch/internal/pickle.cc
     serialize/torch/internal/pickle_builder.cc
     serialize/torch/internal/pickle_rules.cc
@@ -877,6 +880,7 @@ tensorcask_room(torch
   HEADERS
     serialize/torch/internal/call_arguments.h
     serialize/torch/internal/globals.h
+    serialize/torch/internal/numpy_values.h
     serialize/torch/internal/pickle.h
     serialize/torch/internal/pickle_builder.h
     serialize/torch/internal/pickle_rules.h
@@ -1011,6 +1015,7 @@ tensorcask_room(archive
     absl::flat_hash_map
     absl::flat_hash_set
     absl::function_ref
+    absl::int128
     absl::span
     absl::status
     absl::statusor
