@@ -30,6 +30,7 @@
 #include "tensorcask/tools/command_table.h"
 #include "tensorcask/tools/completions.h"
 #include "tensorcask/tools/console.h"
+#include "tensorcask/tools/formats_page.h"
 #include "tensorcask/tools/manual.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/table.h"
@@ -221,8 +222,10 @@ absl::Status PrintGenerated(const CLI::App& app, const std::string& what, Consol
     console.out << ZshCompletion(table);
   } else if (what == "fish") {
     console.out << FishCompletion(table);
+  } else if (what == "formats") {
+    console.out << FormatsPage();
   } else {
-    return Misuse(absl::StrCat("--print ", what, ": wanted man, bash, zsh or fish"));
+    return Misuse(absl::StrCat("--print ", what, ": wanted man, bash, zsh, fish or formats"));
   }
   return absl::OkStatus();
 }

@@ -6,8 +6,8 @@
     ...     print(reader.entry("w").shape, reader["w"].sum())
     (2, 3) 6.0
 
-One set of functions reads and writes all formats: TensorFlow checkpoints, safetensors, npy, npz, GGUF, record files
-and messages. ONNX files are read. docs/python.md is the guide.
+One set of functions reads and writes all formats, such as TensorFlow checkpoints, safetensors, npz, GGUF and files of
+PyTorch; docs/formats.md lists them. docs/python.md is the guide.
 """
 
 import collections.abc as _abc

@@ -108,6 +108,7 @@ struct ArchiveTraits {
   bool aliases = false;         // ArchiveEntry::alias_of
   bool has_signature = true;    // false: only the extension or the user can tell the format
   bool is_written = true;       // false: Create fails
+  bool is_edited = false;       // Edit
   bool needs_base = false;      // a new file of several tensors is made of another one: source_path
   bool is_prefix = false;       // a path is the common beginning of the names of several files
 };

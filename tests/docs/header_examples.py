@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes C++ of the examples in the comments of public headers, so that the compiler reads them.
 
-    tests/docs/header_examples.py            # writes tests/docs/header_examples.inc
-    tests/docs/header_examples.py --check    # exits with 1 if that file is not current
+    tests/docs/header_examples.py            # writes tests/docs/header_examples.inc and header_includes.inc
+    tests/docs/header_examples.py --check    # exits with 1 if these files are not current
 
 An example is what a comment of a header in docs/api.md has indented by three spaces or more, if it has a statement.
 Each becomes a function. "..." stands for what a reader fills in, and an expression may be followed by its value:
@@ -26,6 +26,8 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import source_tree  # noqa: E402
 
 OUTPUT = "tests/docs/header_examples.inc"
+INCLUDES = "tests/docs/header_includes.inc"  # of the headers with examples
+NOTE = "// Written by tests/docs/header_examples.py from the comments of public headers. Do not edit."
 
 
 def doors(root):
@@ -77,13 +79,21 @@ def statements(lines):
         yield code if depth > 0 or code.endswith((";", "{", "}", ":", "=", ",", "&&", "||")) else code + ";"
 
 
+def examples_of(root, header):
+    return [lines for lines in comments(source_tree.read(root, header)) if is_example(lines)]
+
+
 def generate(root):
-    """The content of the file."""
+    """The content of each file."""
+    headers = [header for header in doors(root) if examples_of(root, header)]
+    includes = [f'#include "tensorcask/{header}"' for header in headers]
+    return {OUTPUT: examples_in(root, headers), INCLUDES: "\n".join([NOTE, "", *includes, ""])}
+
+
+def examples_in(root, headers):
     examples = []
-    for header in doors(root):
-        found = [lines for lines in comments(source_tree.read(root, header)) if is_example(lines)]
-        if not found:
-            continue
+    for header in headers:
+        found = examples_of(root, header)
         examples.append(f"namespace {namespace_of(header)} {{\n")
         for number, lines in enumerate(found):
             body = list(statements(lines))
@@ -94,7 +104,7 @@ def generate(root):
             examples.append(f"absl::Status Example{number}() {{\n{text}\n  return absl::OkStatus();\n}}\n")
         examples.append(f"}}  // namespace {namespace_of(header)}\n")
     return "\n".join(
-        ["// Written by tests/docs/header_examples.py from the comments of public headers. Do not edit."]
+        [NOTE]
         + ["#pragma GCC system_header  // no warnings: examples use nothing of what they declare\n"]
         + ["namespace tensorcask::examples {\n"]
         + examples
@@ -108,15 +118,19 @@ def namespace_of(header):
 
 def main(arguments):
     root = source_tree.root()
-    wanted = generate(root)
-    if arguments != ["--check"]:
-        with open(os.path.join(root, OUTPUT), "w", encoding="utf-8") as file:
-            file.write(wanted)
-        return 0
-    if source_tree.read(root, OUTPUT) == wanted:
-        return 0
-    print(f"{OUTPUT} is not current: run tests/docs/header_examples.py")
-    return 1
+    old = [path for path, wanted in generate(root).items() if not is_current(root, path, wanted)]
+    if arguments == ["--check"]:
+        for path in old:
+            print(f"{path} is not current: run tests/docs/header_examples.py")
+        return 1 if old else 0
+    for path in old:
+        with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+            file.write(generate(root)[path])
+    return 0
+
+
+def is_current(root, path, wanted):
+    return os.path.exists(os.path.join(root, path)) and source_tree.read(root, path) == wanted
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,16 @@ import tensorcask as tc
 from conftest import FORMATS
 
 DATA = os.environ.get("TENSORCASK_TEST_DATA")
-CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
+TREE = pathlib.Path(__file__).resolve().parent.parent.parent
+CORPUS = TREE / "tests" / "fuzz" / "corpus"
+# What `format` takes: the first table of the page.
+PAGE = (TREE / "docs" / "formats.md").read_text(encoding="utf-8").partition("of the tool alone")[0]
+NAMES = re.findall(r"^\| ([a-z]\S*) \|", PAGE, re.MULTILINE)
+
+
+def test_the_page_has_the_formats_of_the_library():
+    with pytest.raises(ValueError, match="is not one of " + ", ".join(NAMES) + "$"):
+        tc.open("m", format="none")
 
 
 def use(path, format=None):
@@ -74,7 +84,7 @@ def test_inputs_of_the_fuzz_targets(tmp_path, target):
         for number, one in enumerate(inputs):
             path = tmp_path / f"{source.name}-{number}"
             path.write_bytes(one)
-            for format in [None, "checkpoint", "safetensors", "npz", "npy", "records", "tensorproto", "gguf", "onnx"]:
+            for format in [None, *NAMES]:
                 use(path, format)
 
 

@@ -39,7 +39,9 @@ class Files(Scratch):
             self.assertEqual(printed.returncode, 0, printed.stderr)
             same = printed.stdout == read(os.path.join(MANUAL, name)).decode()
             self.assertTrue(same, f"tools/manual/{name} is not current: run `tools/dev manual`")
-        self.assert_one_line(run("--print", "html"), 2, "man, bash, zsh or fish")
+        same = run("--print", "formats").stdout == read(os.path.join(MANUAL, "../../docs/formats.md")).decode()
+        self.assertTrue(same, "docs/formats.md is not current: run `tools/dev manual`")
+        self.assert_one_line(run("--print", "html"), 2, "man, bash, zsh, fish or formats")
         self.assertNotIn("--print", run("--help").stdout)
 
     def test_everything_is_in_each_of_them(self):

@@ -1,7 +1,9 @@
 """What the tests of the command line share: running it, files made by hand, and the files of TensorFlow."""
 
+import functools
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -44,6 +46,16 @@ def run(*arguments, **options):
         check=False,
         **options,
     )
+
+
+@functools.lru_cache(maxsize=None)
+def formats():
+    """The rows of `--print formats`: (name, extensions, written, edited, options)."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run("--print", "formats").stdout.splitlines()
+            if line.startswith("| ") and not line.startswith(("| Format", "| ---"))]  # fmt: skip
+    words = re.compile(r"`(\S+)`")
+    return [(name, words.findall(extensions) + ([""] if "none" in extensions else []), written, edited,
+             words.findall(options)) for name, extensions, written, edited, options in rows]  # fmt: skip
 
 
 def is_listened_to(path):

@@ -16,15 +16,7 @@ using Use = FormatOption::Use;
 }  // namespace
 
 AllFormats::AllFormats(const FormatOptions& options, std::vector<std::unique_ptr<const ArchiveFormat>> others)
-    : checkpoint_(options.checkpoint),
-      safetensors_(options.safetensors),
-      npy_(options.npy),
-      npz_(options.npy),
-      gguf_(options.gguf),
-      torch_(options.torch),
-      onnx_(options.onnx),
-      others_(std::move(others)),
-      list_({&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_, &gguf_, &torch_, &onnx_}) {
+    : options_(options), others_(std::move(others)) {
   for (const std::unique_ptr<const ArchiveFormat>& format : others_) list_.push_back(format.get());
 }
 

@@ -57,17 +57,19 @@ class AllFormats {
   ArchiveFormats list() const { return list_; }
 
  private:
-  const CheckpointArchiveFormat checkpoint_;
+  const FormatOptions options_;
+  const CheckpointArchiveFormat checkpoint_{options_.checkpoint};
   const TensorProtoArchiveFormat tensorproto_;
   const RecordsArchiveFormat records_;
-  const SafetensorsArchiveFormat safetensors_;
-  const NpyArchiveFormat npy_;
-  const NpzArchiveFormat npz_;
-  const GgufArchiveFormat gguf_;
-  const TorchArchiveFormat torch_;
-  const OnnxArchiveFormat onnx_;
+  const SafetensorsArchiveFormat safetensors_{options_.safetensors};
+  const NpyArchiveFormat npy_{options_.npy};
+  const NpzArchiveFormat npz_{options_.npy};
+  const GgufArchiveFormat gguf_{options_.gguf};
+  const TorchArchiveFormat torch_{options_.torch};
+  const OnnxArchiveFormat onnx_{options_.onnx};
+  std::vector<const ArchiveFormat*> list_ = {&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_,
+                                             &npz_,        &gguf_,        &torch_,   &onnx_};
   const std::vector<std::unique_ptr<const ArchiveFormat>> others_;
-  std::vector<const ArchiveFormat*> list_;
 };
 
 // An option of FormatOptions that users can give.

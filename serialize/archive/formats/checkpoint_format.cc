@@ -388,6 +388,7 @@ ArchiveTraits CheckpointArchiveFormat::traits() const {
   traits.deltas = true;
   traits.strings = true;
   traits.is_prefix = true;
+  traits.is_edited = true;
   return traits;
 }
 

@@ -232,6 +232,7 @@ ArchiveTraits GgufArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.file_metadata = true;
   traits.values = true;
+  traits.is_edited = true;
   return traits;
 }
 

@@ -374,6 +374,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> NpyArchiveFormat::Create(const st
 ArchiveTraits NpzArchiveFormat::traits() const {
   ArchiveTraits traits = NpyTraits();
   traits.levels = true;
+  traits.is_edited = true;
   return traits;
 }
 bool NpzArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }

@@ -161,6 +161,7 @@ ArchiveTraits SafetensorsArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.file_metadata = true;
   traits.aliases = true;
+  traits.is_edited = true;
   return traits;
 }
 

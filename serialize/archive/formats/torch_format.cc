@@ -276,6 +276,7 @@ ArchiveTraits TorchArchiveFormat::traits() const {
   traits.file_metadata = true;
   traits.nested = true;
   traits.aliases = true;
+  traits.is_edited = true;
   return traits;
 }
 
