@@ -5,6 +5,10 @@
 
 namespace tensorcask {
 
+std::shared_ptr<ListingBudget> ArchiveReaderOptions::listing_or_new() const {
+  return listing != nullptr ? listing : std::make_shared<ListingBudget>(limits);
+}
+
 std::string ArchiveFormat::name_with_article() const {
   const bool begins_with_a_vowel = absl::StartsWith(name(), "np") || absl::StartsWith(name(), "o");  // as it is spoken
   return absl::StrCat(begins_with_a_vowel ? "an " : "a ", name());

@@ -55,6 +55,8 @@ struct ArchiveReaderOptions {
   bool verify_checksums = true;
   // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
   std::shared_ptr<ListingBudget> listing = nullptr;
+
+  std::shared_ptr<ListingBudget> listing_or_new() const;
 };
 
 // What a file has beside its tensors, as ArchiveReader::Values returns it, for a writer: the tensor of number i in the

@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/slice_order.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
@@ -190,7 +191,7 @@ absl::StatusOr<std::vector<ArchiveEntry>> ListEntries(const std::string& path, c
   return entries;
 }
 
-class CheckpointArchiveReader final : public ArchiveReader {
+class CheckpointArchiveReader final : public archive::ForwardingReader<CheckpointReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options, bool keep_entries) {
@@ -206,8 +207,7 @@ class CheckpointArchiveReader final : public ArchiveReader {
     }
     std::vector<ArchiveEntry> entries;
     if (keep_entries) {
-      const std::shared_ptr<ListingBudget> listing =
-          options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+      const std::shared_ptr<ListingBudget> listing = options.listing_or_new();
       CASK_ASSIGN_OR_RETURN(entries, ListEntries(path, reader, read.read, listing.get()));
     }
     return std::unique_ptr<ArchiveReader>(
@@ -222,19 +222,6 @@ class CheckpointArchiveReader final : public ArchiveReader {
     return reader_.ForEachEntry(
         [&](const CheckpointEntry& entry) { return fn(ToArchiveEntry(entry, is_version_one)); });
   }
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    if (has_entries_) CASK_RETURN_IF_ERROR(Find(name).status());  // its error names similar tensors
-    return reader_.Read(name);
-  }
-  absl::Status ReadInto(absl::string_view name, TensorView* out) const override { return reader_.ReadInto(name, out); }
-  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    if (has_entries_) CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadSlice(name, slice);
-  }
-  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
-    return reader_.ReadSliceInto(name, slice, out);
-  }
-  absl::StatusOr<Tensor> Map(absl::string_view name) const override { return reader_.Map(name); }
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     return reader_.ReadWithMetadata(name);
   }
@@ -285,6 +272,11 @@ class CheckpointArchiveReader final : public ArchiveReader {
   int num_shards() const override { return reader_.num_shards(); }
 
  private:
+  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
+    if (has_entries_) CASK_RETURN_IF_ERROR(Find(name).status());  // its error names similar tensors
+    return Target{&reader_, name};
+  }
+
   // Chunks of encoded tensors have checksums of their own: they are read in slices.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     if (entry.decoded_bytes.has_value()) return nullptr;

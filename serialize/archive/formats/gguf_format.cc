@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/gguf/edit_file.h"
 #include "tensorcask/serialize/gguf/gguf_reader.h"
 #include "tensorcask/serialize/gguf/gguf_writer.h"
@@ -37,7 +38,7 @@ std::optional<std::string> MetadataText(Value value) {
   }
 }
 
-class GgufArchiveReader final : public ArchiveReader {
+class GgufArchiveReader final : public archive::ForwardingReader<GgufReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options,
@@ -46,7 +47,7 @@ class GgufArchiveReader final : public ArchiveReader {
     read.read = options.read;
     read.limits = options.limits;
     read.blocks_as_bytes = of_format.blocks_as_bytes;
-    read.listing = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    read.listing = options.listing_or_new();
     CASK_ASSIGN_OR_RETURN(GgufReader reader, GgufReader::Open(path, read));
     FileMetadata metadata;
     const Value values = reader.values();
@@ -72,19 +73,6 @@ class GgufArchiveReader final : public ArchiveReader {
   const FileMetadata& file_metadata() const override { return metadata_; }
   absl::StatusOr<ValueTree> Values() const override { return reader_.value_tree(); }
   absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const override { return reader_.ReadArray(array); }
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.Read(name);
-  }
-  absl::Status ReadInto(absl::string_view name, TensorView* out) const override { return reader_.ReadInto(name, out); }
-  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadSlice(name, slice);
-  }
-  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
-    return reader_.ReadSliceInto(name, slice, out);
-  }
-  absl::StatusOr<Tensor> Map(absl::string_view name) const override { return reader_.Map(name); }
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
@@ -132,6 +120,11 @@ class GgufArchiveReader final : public ArchiveReader {
   std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
+  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return Target{&reader_, name};
+  }
+
   static ArchiveEntry EntryOf(const GgufReader& reader, const GgufEntry& stored) {
     ArchiveEntry entry;
     entry.name = stored.name;

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
@@ -75,7 +76,7 @@ ArchiveEntry ToArchiveEntry(const NpyEntry& from) {
 
 // Reader is NpyReader or NpzReader.
 template <typename Reader>
-class NpyArchiveReader final : public ArchiveReader {
+class NpyArchiveReader final : public archive::ForwardingReader<Reader> {
  public:
   static constexpr bool kIsNpz = std::is_same_v<Reader, NpzReader>;
 
@@ -86,8 +87,7 @@ class NpyArchiveReader final : public ArchiveReader {
     read.list_object_arrays = kIsNpz;
     read.list_damaged_members = true;
     read.recover_members = kIsNpz && recover;
-    const std::shared_ptr<ListingBudget> listing =
-        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    const std::shared_ptr<ListingBudget> listing = options.listing_or_new();
     read.listing = listing;
     CASK_ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, read));
     const auto is_readable = [](const NpyEntry& entry) { return entry.readable.ok(); };
@@ -123,27 +123,6 @@ class NpyArchiveReader final : public ArchiveReader {
       }
     }
     return notes;
-  }
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
-    return reader_.Read(stored->name);
-  }
-  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
-    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
-    return reader_.ReadInto(stored->name, out);
-  }
-  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
-    return reader_.ReadSlice(stored->name, slice);
-  }
-  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
-    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
-    return reader_.ReadSliceInto(stored->name, slice, out);
-  }
-  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
-    CASK_ASSIGN_OR_RETURN(const TensorView view, reader_.Map(stored->name));
-    return view.ToTensor();
   }
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
@@ -225,8 +204,13 @@ class NpyArchiveReader final : public ArchiveReader {
   // The array of an npy file has no name of its own.
   std::string EntryName(const std::string& name) const { return name.empty() && !kIsNpz ? NameFromPath(path_) : name; }
 
+  absl::StatusOr<typename NpyArchiveReader::Target> TargetOf(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const NpyEntry* const stored, Lookup(name));
+    return typename NpyArchiveReader::Target{&reader_, stored->name};
+  }
+
   absl::StatusOr<const NpyEntry*> Lookup(absl::string_view name) const {
-    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, this->Find(name));
     return &reader_.entries()[stored_[entry - entries_.data()]];
   }
 

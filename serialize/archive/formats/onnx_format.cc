@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/onnx/dtypes.h"
@@ -17,7 +18,7 @@
 namespace tensorcask {
 namespace {
 
-class OnnxArchiveReader final : public ArchiveReader {
+class OnnxArchiveReader final : public archive::ForwardingReader<OnnxReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options,
@@ -29,8 +30,7 @@ class OnnxArchiveReader final : public ArchiveReader {
     read.constants = of_format.constants;
     read.follow_links = of_format.follow_links;
     CASK_ASSIGN_OR_RETURN(OnnxReader reader, OnnxReader::Open(path, read));
-    const std::shared_ptr<ListingBudget> listing =
-        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    const std::shared_ptr<ListingBudget> listing = options.listing_or_new();
     std::string made_name;  // of a tensor in a file of its own that has none there
     std::vector<ArchiveEntry> entries;
     entries.reserve(reader.entries().size());
@@ -55,26 +55,6 @@ class OnnxArchiveReader final : public ArchiveReader {
   bool has_names() const override { return has_names_; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return reader_.metadata(); }
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.Read(Stored(name));
-  }
-  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadInto(Stored(name), out);
-  }
-  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadSlice(Stored(name), slice);
-  }
-  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadSliceInto(Stored(name), slice, out);
-  }
-  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.Map(Stored(name));
-  }
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
@@ -123,6 +103,10 @@ class OnnxArchiveReader final : public ArchiveReader {
 
   // The name in the file of the tensor that the list calls `name`.
   absl::string_view Stored(absl::string_view name) const { return has_names() ? name : absl::string_view(); }
+  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return Target{&reader_, Stored(name)};
+  }
 
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     return reader_.OpenStream(Stored(entry.name));

@@ -174,8 +174,7 @@ class RecordsReader final : public ArchiveReader {
                                                              const ArchiveReaderOptions& options) {
     CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
     RecordScanner scanner(file, options);
-    const std::shared_ptr<ListingBudget> listing =
-        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    const std::shared_ptr<ListingBudget> listing = options.listing_or_new();
     std::vector<ArchiveEntry> entries;
     LargeRecords large;
     while (true) {
@@ -437,8 +436,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<
   DecodeQuota unreadable = DecodeQuota::ForUnbacked(options.limits);
   reader.ListUnreadable(&unreadable);
   constexpr uint64_t kBufferBytes = 192;  // of a tensor, besides its elements
-  const std::shared_ptr<ListingBudget> listing =
-      options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+  const std::shared_ptr<ListingBudget> listing = options.listing_or_new();
   KeptTensors records;
   uint64_t bytes = 0;
   while (true) {

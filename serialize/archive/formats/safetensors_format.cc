@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -30,7 +31,7 @@ constexpr absl::string_view kExtension = ".safetensors";
 constexpr absl::string_view kIndexExtension = ".safetensors.index.json";
 constexpr absl::string_view kIndexEnding = ".index.json";  // behind the name of the model
 
-class SafetensorsArchiveReader final : public ArchiveReader {
+class SafetensorsArchiveReader final : public archive::ForwardingReader<SafetensorsReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options) {
@@ -40,8 +41,7 @@ class SafetensorsArchiveReader final : public ArchiveReader {
     read.lenient = options.lenient;
     read.verify = options.verify_checksums;
     CASK_ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(path, read));
-    const std::shared_ptr<ListingBudget> listing =
-        options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    const std::shared_ptr<ListingBudget> listing = options.listing_or_new();
     listing->AddIndex(reader.header_bytes());
     std::vector<ArchiveEntry> entries;
     entries.reserve(reader.entries().size());
@@ -72,19 +72,6 @@ class SafetensorsArchiveReader final : public ArchiveReader {
   const std::string& path() const override { return reader_.path(); }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return reader_.metadata(); }
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.Read(name);
-  }
-  absl::Status ReadInto(absl::string_view name, TensorView* out) const override { return reader_.ReadInto(name, out); }
-  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadSlice(name, slice);
-  }
-  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
-    return reader_.ReadSliceInto(name, slice, out);
-  }
-  absl::StatusOr<Tensor> Map(absl::string_view name) const override { return reader_.Map(name); }
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
@@ -114,6 +101,11 @@ class SafetensorsArchiveReader final : public ArchiveReader {
  private:
   SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)
       : reader_(std::move(reader)), entries_(std::move(entries)) {}
+
+  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return Target{&reader_, name};
+  }
 
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     return reader_.OpenStream(entry.name);

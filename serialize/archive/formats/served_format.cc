@@ -74,7 +74,7 @@ class ServedArchiveReader final : public ArchiveReader {
         client_(path, [this](ServeRequest request) { return Ask(std::move(request)); }) {}
 
   absl::Status ReadList(const ArchiveReaderOptions& options) {
-    const auto budget = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    const auto budget = options.listing_or_new();
     return client_.List([&](ServedTensor tensor) -> absl::Status {
       ArchiveEntry entry;
       entry.name = std::move(tensor.name);

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/sharded_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/slice_order.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -33,7 +34,7 @@
 namespace tensorcask {
 namespace {
 
-class TorchArchiveReader final : public ArchiveReader {
+class TorchArchiveReader final : public archive::ForwardingReader<TorchReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::shared_ptr<const ByteSource>& file,
                                                              const ArchiveReaderOptions& options,
@@ -45,7 +46,7 @@ class TorchArchiveReader final : public ArchiveReader {
     read.lenient = options.lenient;
     read.verify = options.verify_checksums;
     read.opaque_objects = of_format.opaque_objects;
-    read.listing = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    read.listing = options.listing_or_new();
     absl::StatusOr<TorchReader> reader = TorchReader::OpenSource(file, read);
     if (!reader.ok()) {
       std::string head(static_cast<size_t>(std::min<uint64_t>(file->size_bytes(), kContentHeadBytes)), '\0');
@@ -81,27 +82,6 @@ class TorchArchiveReader final : public ArchiveReader {
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return reader_.metadata(); }
   absl::StatusOr<ValueTree> Values() const override { return reader_.Values(); }
-
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
-    return reader_.Read(entry->name);
-  }
-  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
-    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
-    return reader_.ReadInto(entry->name, out);
-  }
-  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
-    return reader_.ReadSlice(entry->name, slice);
-  }
-  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
-    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
-    return reader_.ReadSliceInto(entry->name, slice, out);
-  }
-  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
-    return reader_.Map(entry->name);
-  }
 
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadIgnoringBadMetadata(name));
@@ -145,6 +125,11 @@ class TorchArchiveReader final : public ArchiveReader {
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     CASK_ASSIGN_OR_RETURN(const TorchEntry* const stored, Lookup(entry.name));
     return reader_.OpenStream(stored->name);
+  }
+
+  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const TorchEntry* const entry, Lookup(name));
+    return Target{&reader_, entry->name};
   }
 
   // The entries have one order.

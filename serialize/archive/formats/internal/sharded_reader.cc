@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -19,7 +20,7 @@
 namespace tensorcask::archive {
 namespace {
 
-class ShardedReader final : public ArchiveReader {
+class ShardedReader final : public ForwardingReader<ArchiveReader> {
  public:
   explicit ShardedReader(ShardedParts parts) : parts_(std::move(parts)) {}
 
@@ -64,26 +65,6 @@ class ShardedReader final : public ArchiveReader {
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return parts_.metadata; }
 
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
-    return reader->Read(name);
-  }
-  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
-    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
-    return reader->ReadInto(name, out);
-  }
-  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
-    return reader->ReadSlice(name, slice);
-  }
-  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
-    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
-    return reader->ReadSliceInto(name, slice, out);
-  }
-  absl::StatusOr<Tensor> Map(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
-    return reader->Map(name);
-  }
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
     return reader->ReadWithMetadata(name);
@@ -208,6 +189,10 @@ class ShardedReader final : public ArchiveReader {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveReader* const reader, ReaderOf(name));
+    return Target{reader, name};
+  }
   absl::StatusOr<const ArchiveReader*> ReaderOf(absl::string_view name) const {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
     CASK_RETURN_IF_ERROR(CheckReadable(*entry));
