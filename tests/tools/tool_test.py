@@ -324,9 +324,11 @@ class CommandLine(Scratch):
             self.assert_one_line(run(*arguments), 2, "--help")
 
     def test_misuse_is_told_without_driving_the_terminal(self):
-        for arguments in (["show", "a", "b", "\x1b[31mX"], ["ls", "--\x1b[2J"], ["ls", "--format", "\x1b", "a"]):
+        # Newer versions of CLI11 take what cannot be the name of an option for an argument.
+        for arguments, codes in ((["show", "a", "b", "\x1b[31mX"], (2,)), (["ls", "--\x1b[2J"], (1, 2)),
+                                 (["ls", "--format", "\x1b", "a"], (2,))):
             done = run(*arguments)
-            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(done.returncode, codes, arguments)
             self.assertNotIn("\x1b", done.stdout + done.stderr)
 
     @unittest.skipIf(sanitized(), "SKIPPED: sanitizers take the address space")

@@ -171,7 +171,8 @@ TEST(Overwrite, OfTwoWritersTheLastToFinishStays) {
   ASSERT_OK_AND_ASSIGN(CheckpointWriter second, CheckpointWriter::Create("/m", To(&files)));
   ASSERT_OK(first.Add("w", Tensor::Scalar<int32_t>(1)));
   ASSERT_OK(second.Add("w", Tensor::Scalar<int32_t>(2)));
-  for (auto [writer, value] : {std::make_pair(&first, 1), std::make_pair(&second, 2)}) {
+  const std::pair<CheckpointWriter*, int32_t> writers[] = {{&first, 1}, {&second, 2}};
+  for (const auto& [writer, value] : writers) {
     ASSERT_OK(writer->Finish());
     ASSERT_OK_AND_ASSIGN(const auto read, Read(&files));
     EXPECT_TRUE(SameTensor(read.first, Tensor::Scalar<int32_t>(value)));

@@ -27,6 +27,7 @@
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/gguf/gguf_testing.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -344,7 +345,7 @@ std::string Example() {
   std::string bytes;
   while (std::getline(in, line) && line != "```") {
     for (const absl::string_view digits : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
-      bytes += absl::HexStringToBytes(digits);
+      bytes += testing::BytesOfHex(digits);
     }
   }
   return bytes;

@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -21,6 +20,7 @@
 #include "tensorcask/serialize/torch/internal/tensor_walk.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/tests/serialize/torch/torch_testing.h"
+#include "tensorcask/tests/support/hex.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask::torch::testing {
@@ -382,7 +382,7 @@ TEST(PickleTest, TheExampleIsRead) {
   std::string bytes;
   while (std::getline(in, line) && line != "```") {
     for (const absl::string_view digits : absl::StrSplit(line.substr(0, line.find('#')), ' ', absl::SkipEmpty())) {
-      bytes += absl::HexStringToBytes(digits);
+      bytes += ::tensorcask::testing::BytesOfHex(digits);
     }
   }
   const absl::StatusOr<Read> read = ReadAll(bytes);
