@@ -970,6 +970,7 @@ tensorcask_room(archive
     serialize/archive/formats/checkpoint_format.h
     serialize/archive/formats/gguf_format.h
     serialize/archive/formats/internal/content_blocks.h
+    serialize/archive/formats/internal/forwarding_reader.h
     serialize/archive/formats/internal/sharded_reader.h
     serialize/archive/formats/internal/slice_order.h
     serialize/archive/formats/message_file.h
@@ -1314,6 +1315,7 @@ tensorcask_inner_library(tools_tools
     tools/console.cc
     tools/element_crc32.cc
     tools/formats.cc
+    tools/formats_page.cc
     tools/graph_format.cc
     tools/json_text.cc
     tools/ls_values.cc
