@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -73,8 +74,15 @@ absl::StatusOr<Tensor> ReadShown(const ArchiveReader& input, const ArchiveEntry&
 // Prints the value that the path `name` leads to, as JSON. False: there is none.
 absl::StatusOr<bool> ShowValue(const ArchiveReader& input, const std::string& name, Console& console) {
   CASK_ASSIGN_OR_RETURN(const ValueTree values, input.Values());
-  const absl::StatusOr<Value> value = FindValue(values.root(), name);
+  std::string in_array;
+  absl::StatusOr<Value> value = FindValue(values.root(), name, &in_array);
   if (!value.ok()) return false;
+  ValueTree array;
+  if (value->kind() == ValueKind::kFileArray) {
+    CASK_ASSIGN_OR_RETURN(array, input.ReadFileArray(value->file_array()));
+    value = FindValue(array.root(), in_array);
+    if (!value.ok()) return Annotate(value.status(), Printable(name));
+  }
   ValueJsonOptions options;
   options.tensor_name = [&](uint64_t number) { return input.entries()[number].name; };
   CASK_ASSIGN_OR_RETURN(const std::string json, ValueToJson(*value, options));

@@ -1,7 +1,9 @@
 #include "tensorcask/serialize/values/value_path.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -112,6 +114,28 @@ std::optional<Value> Child(Value of, const NamedStep& step) {
   return of.item(static_cast<size_t>(*step.number));
 }
 
+// A value, and the rest of the name below it.
+struct Place {
+  Value value;
+  absl::string_view rest;
+};
+
+// The places that the start of `rest` leads to: the step, and each longer text key that begins with it and a dot.
+std::vector<Place> NextPlaces(Value of, NamedStep step, bool is_bare, absl::string_view rest) {
+  std::vector<Place> places;
+  const std::optional<Value> child = Child(of, step);
+  if (child.has_value()) places.push_back({*child, rest});
+  step.number = std::nullopt;
+  while (is_bare && absl::StartsWith(rest, ".")) {
+    const size_t end = std::min(rest.find_first_of(".[", 1), rest.size());
+    absl::StrAppend(&step.text, rest.substr(0, end));
+    rest.remove_prefix(end);
+    const std::optional<Value> longer = Child(of, step);
+    if (longer.has_value()) places.push_back({*longer, rest});
+  }
+  return places;
+}
+
 }  // namespace
 
 PathStep StepTo(Value key) {
@@ -152,22 +176,34 @@ std::string ExactName(absl::Span<const PathStep> path) {
   return name;
 }
 
-absl::StatusOr<Value> FindValue(Value root, absl::string_view name) {
-  Value found = root;
-  absl::string_view rest = name;
-  if (absl::StartsWith(rest, ".")) rest.remove_prefix(1);  // an attribute of the root
-  for (bool is_first = true; !rest.empty(); is_first = false) {
-    const absl::string_view before = name.substr(0, name.size() - rest.size());
-    CASK_ASSIGN_OR_RETURN(const NamedStep step, TakeStep(name, is_first, &rest));
-    const std::optional<Value> child = Child(found, step);
-    if (!child.has_value()) {
-      const absl::string_view missing = name.substr(before.size(), name.size() - rest.size() - before.size());
-      return absl::NotFoundError(absl::StrCat("no value ", Quoted(missing), " in ",
-                                              before.empty() ? "the values of the file" : Quoted(before)));
+absl::StatusOr<Value> FindValue(Value root, absl::string_view name, std::string* in_array) {
+  absl::Status first_missing;
+  std::vector<Place> open = {{root, name}};                        // the last one comes next
+  if (absl::StartsWith(name, ".")) open[0].rest.remove_prefix(1);  // an attribute of the root
+  const size_t whole = open[0].rest.size();
+  std::set<std::pair<ValueTree::Id, size_t>> seen;
+  while (!open.empty()) {
+    const Place place = open.back();
+    open.pop_back();
+    if (place.rest.empty()) return place.value;
+    if (place.value.kind() == ValueKind::kFileArray && in_array != nullptr) {
+      *in_array = std::string(place.rest);
+      return place.value;
     }
-    found = *child;
+    if (!seen.emplace(place.value.id(), place.rest.size()).second) continue;
+    absl::string_view rest = place.rest;
+    const bool is_bare = !absl::StartsWith(rest, "[");
+    CASK_ASSIGN_OR_RETURN(NamedStep step, TakeStep(name, rest.size() == whole, &rest));
+    const std::vector<Place> next = NextPlaces(place.value, std::move(step), is_bare, rest);
+    open.insert(open.end(), next.rbegin(), next.rend());
+    if (next.empty() && first_missing.ok()) {
+      const absl::string_view before = name.substr(0, name.size() - place.rest.size());
+      const absl::string_view missing = place.rest.substr(0, place.rest.size() - rest.size());
+      first_missing = absl::NotFoundError(absl::StrCat("no value ", Quoted(missing), " in ",
+                                                       before.empty() ? "the values of the file" : Quoted(before)));
+    }
   }
-  return found;
+  return first_missing;
 }
 
 bool ForEachInMaps(Value root, uint64_t max_values,

@@ -45,10 +45,12 @@ std::string JoinedName(absl::Span<const PathStep> path);
 std::string ExactName(absl::Span<const PathStep> path);
 
 // The value below `root` that a name of either form names, or a mixture: param_groups[0].lr. A step without brackets is
-// a text key or an attribute, or else the decimal digits of an integer key or of a position. Text keys that contain
-// dots need the form ["a.b"]. "" is the root.
-// Errors: InvalidArgument for a name that is not well formed; NotFound, naming the step.
-absl::StatusOr<Value> FindValue(Value root, absl::string_view name);
+// a text key or an attribute, or else the decimal digits of an integer key or of a position. It may also be the start
+// of a longer text key with dots in it, such as general.architecture: the name leads to what has the shortest keys. ""
+// is the root. A name that leads into an array that is still in the file has its rest put into *in_array, and the array
+// is the result; without in_array there is nothing in such an array. Errors: InvalidArgument for a name that is not
+// well formed; NotFound, naming the step.
+absl::StatusOr<Value> FindValue(Value root, absl::string_view name, std::string* in_array = nullptr);
 
 // Calls `visit` for each value in the maps under `root`, in order: for all but maps, which it enters, and for a map in
 // 32 others. A list is one value. False: there are more than `max_values` of them and of maps, and it visits no more.

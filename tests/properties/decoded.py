@@ -44,5 +44,7 @@ def statistics(item):
             magnitude = np.abs(values)
             result["subnormals"] = int(((magnitude > 0) & (magnitude < SMALLEST_NORMAL[item.dtype])).sum())
         if len(finite):
-            result.update(min=float(finite.min()), max=float(finite.max()), mean=float(finite.mean()), std=float(finite.std()))
+            exact = numbers(item) if item.dtype in ("int64", "uint64") else None
+            low, high = (finite.min(), finite.max()) if exact is None else (exact.min(), exact.max())
+            result.update(min=low.item(), max=high.item(), mean=float(finite.mean()), std=float(finite.std()))
     return result

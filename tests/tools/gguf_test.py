@@ -235,6 +235,14 @@ class Files(Archives):
         self.assertEqual(done.returncode, 2)
         self.assertIn('"none" matches no value', done.stderr)
 
+    def test_show_finds_values_by_the_names_that_ls_prints(self):
+        for name, wanted in (("tiny.layers", 7), ("tiny.sections", [1, -2, 3]), ("tiny.sections[1]", -2),
+                             ('["tiny.layers"]', 7), ("tokens", [f"t{i}" for i in range(100)]), ("tokens[99]", "t99")):
+            self.assertEqual(json.loads(self.good("show", self.small, name)), wanted, name)
+        done = run("show", self.small, "tokens[100]")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tokens[100]", done.stderr)
+
     def test_values_as_json(self):
         output = self.good("ls", "--values", "--json", self.small)
         self.assertTrue(output.isascii())

@@ -161,16 +161,66 @@ TEST_F(FindValueTest, TakesBothFormsAndMixtures) {
   EXPECT_EQ(Find("param_groups.0.7"), "\"seven\"");
   EXPECT_EQ(Find("args.lr"), "0.5");
   EXPECT_EQ(Find("[\"a.b\"]"), "0.5");
+  EXPECT_EQ(Find("a.b"), "0.5");
   EXPECT_EQ(Find(ExactName({{Step::kKey, "q\"\n", 0}})), "5");
   EXPECT_EQ(Find("param_groups[1]"), "2");
   EXPECT_EQ(FindValue(tree_.root(), "")->id(), tree_.root().id());
+}
+
+TEST(FindValueOfDottedKeysTest, TheShortestKeyCounts) {
+  ValueTree tree;
+  const ValueTree::Id one = tree.AddInt(1);
+  const ValueTree::Id inner = tree.AddMap({{tree.AddText("b.c"), tree.AddInt(2)}, {tree.AddText("x"), one}});
+  tree.AddMap({{tree.AddText("a"), inner},
+               {tree.AddText("a.b"), tree.AddInt(3)},
+               {tree.AddText("g.h"), inner},
+               {tree.AddText("g.h.i"), tree.AddInt(4)},
+               {tree.AddText("t.u"), tree.AddItems(ValueKind::kList, {one})}});
+  const auto find = [&](const std::string& name) {
+    const absl::StatusOr<Value> found = FindValue(tree.root(), name);
+    return found.ok() ? *ValueToJson(*found) : std::string(found.status().message());
+  };
+  EXPECT_EQ(find("a.b.c"), "2");
+  EXPECT_EQ(find("a.b"), "3") << "\"a\" has no \"b\"";
+  EXPECT_EQ(find("a.c"), "no value \".c\" in \"a\"");
+  EXPECT_EQ(find("[\"a.b\"]"), "3");
+  EXPECT_EQ(find("g.h.x"), "1");
+  EXPECT_EQ(find("t.u[0]"), "1");
+  EXPECT_EQ(find("t.u.0"), "1");
+  EXPECT_EQ(find("t.v"), "no value \"t\" in the values of the file");
+  EXPECT_EQ(find("t."), "no value \"t\" in the values of the file");
+}
+
+// Each step of the name can be taken in many ways.
+TEST(FindValueOfDottedKeysTest, TakesTimeThatIsBounded) {
+  ValueTree tree;
+  ValueTree::Id below = tree.AddMap({});
+  std::string name = "a";
+  for (int i = 0; i < 60; ++i) {
+    below = tree.AddMap({{tree.AddText("a"), below}, {tree.AddText("a.a"), below}, {tree.AddText("a.a.a"), below}});
+    name += ".a";
+  }
+  EXPECT_THAT(FindValue(tree.root(), name + ".b").status(), StatusIs(Code::kNotFound));
+}
+
+TEST(FindValueInArrayTest, GivesTheRestOfTheName) {
+  ValueTree tree;
+  FileArray array;
+  array.count = 3;
+  const ValueTree::Id in_file = tree.AddFileArray(array);
+  tree.AddMap({{tree.AddText("t.tokens"), in_file}});
+  std::string rest = "none";
+  ASSERT_OK_AND_ASSIGN(const Value found, FindValue(tree.root(), "t.tokens[2]", &rest));
+  EXPECT_EQ(found.kind(), ValueKind::kFileArray);
+  EXPECT_EQ(rest, "[2]");
+  EXPECT_THAT(FindValue(tree.root(), "t.tokens[2]").status(), StatusIs(Code::kNotFound));
 }
 
 TEST_F(FindValueTest, SaysWhichStepIsMissing) {
   EXPECT_EQ(Find("x"), "no value \"x\" in the values of the file");
   EXPECT_EQ(Find("param_groups[2]"), "no value \"[2]\" in \"param_groups\"");
   EXPECT_EQ(Find("param_groups[-1]"), "no value \"[-1]\" in \"param_groups\"");
-  EXPECT_EQ(Find("a.b"), "no value \"a\" in the values of the file");
+  EXPECT_EQ(Find("a.c"), "no value \"a\" in the values of the file");
   EXPECT_EQ(Find("param_groups.1.x"), "no value \".x\" in \"param_groups.1\"");
 }
 
