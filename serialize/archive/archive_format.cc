@@ -1,5 +1,8 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 
+#include <utility>
+
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -18,6 +21,10 @@ bool ArchiveFormat::StoresAsRawBytes(DType /*dtype*/) const { return false; }
 
 bool ArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
   return traits().metadata || metadata.IsDefault();
+}
+
+absl::StatusOr<std::vector<MetadataNotHeld>> ArchiveFormat::CheckMetadata(const MetadataForFile& /*metadata*/) const {
+  return std::vector<MetadataNotHeld>();
 }
 
 bool ArchiveFormat::HoldsValue(absl::string_view /*name*/, Value /*value*/) const { return false; }
@@ -64,6 +71,18 @@ absl::StatusOr<ArchiveSalvage> ArchiveFormat::Salvage(const std::string& path, c
                                                       const ArchiveWriterOptions& /*write*/,
                                                       const std::function<bool()>& /*keep_going*/) const {
   return absl::NotFoundError(absl::StrCat(path, ": format ", name(), " has no salvage of its own"));
+}
+
+std::vector<MetadataNotHeld> archive::MetadataRefusedBy(
+    const MetadataForFile& metadata, absl::FunctionRef<absl::Status(const std::string&, const std::string&)> check) {
+  std::vector<MetadataNotHeld> refused;
+  for (const FileMetadata* const entries : {&metadata.of_sources, &metadata.set}) {
+    for (const auto& [key, value] : *entries) {
+      absl::Status held = check(key, value);
+      if (!held.ok()) refused.push_back({key, std::move(held)});
+    }
+  }
+  return refused;
 }
 
 }  // namespace tensorcask

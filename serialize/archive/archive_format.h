@@ -15,9 +15,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -92,6 +94,28 @@ struct ArchiveWriterOptions {
   std::shared_ptr<const ArchiveValues> nested = nullptr;
 };
 
+// Where a new file is to be.
+struct NewFile {
+  std::string path;  // "" if it is not known
+  FileSystem* file_system = FileSystem::Posix();
+};
+
+// What is to become the metadata of a new file, for ArchiveFormat::CheckMetadata.
+struct MetadataForFile {
+  FileMetadata of_sources;        // of the files that the tensors come from
+  FileMetadata set;               // what the caller adds, or wants instead
+  std::set<std::string> unset;    // keys of the sources that the caller leaves out
+  std::vector<FileValue> values;  // as ArchiveWriterOptions::values
+  NewFile file;
+  const ArchiveReader* source = nullptr;  // of ArchiveWriterOptions::source_path; null: there is none
+};
+
+// An entry that a new file does not get, or that it has although it is to be unset.
+struct MetadataNotHeld {
+  std::string key;
+  absl::Status why;  // a sentence without the key. OK: it only describes the file that it is in, so nothing is lost
+};
+
 // What a format can hold.
 struct ArchiveTraits {
   bool many_tensors = true;           // false: exactly one, and its name is that of the file
@@ -152,6 +176,10 @@ class ArchiveFormat {
   // True if the format can store all of this metadata of a tensor. The default: true if traits().metadata is true or
   // the metadata is empty.
   virtual bool HoldsMetadata(const TensorMetadata& metadata) const;
+  // The entries of file metadata that a new file does not get as they are, if traits().file_metadata: those of the
+  // sources and of `set` that it cannot hold, and those of `unset` that stay. Reads no tensors. Errors: those of the
+  // file that the new one is made of. The default: none.
+  virtual absl::StatusOr<std::vector<MetadataNotHeld>> CheckMetadata(const MetadataForFile& metadata) const;
   // True if the format keeps this value of a file, or this array that is still in a file, with its type. The default:
   // false; values that are text are then FileMetadata.
   virtual bool HoldsValue(absl::string_view name, Value value) const;
@@ -194,6 +222,12 @@ class ArchiveFormat {
                                                  const ArchiveReaderOptions& read, const ArchiveWriterOptions& write,
                                                  const std::function<bool()>& keep_going) const;
 };
+
+namespace archive {
+// For ArchiveFormat::CheckMetadata: the entries of the sources and of the caller that check(key, value) refuses.
+std::vector<MetadataNotHeld> MetadataRefusedBy(
+    const MetadataForFile& metadata, absl::FunctionRef<absl::Status(const std::string&, const std::string&)> check);
+}  // namespace archive
 
 using ArchiveFormats = absl::Span<const ArchiveFormat* const>;
 

@@ -62,7 +62,7 @@ class Planner {
     return AddValues(source);
   }
 
-  absl::StatusOr<ConversionPlan> Finish() {
+  absl::StatusOr<ConversionPlan> Finish(const NewFile& file) {
     CASK_RETURN_IF_ERROR(CheckAllHeld());
     CASK_RETURN_IF_ERROR(CheckNamesDiffer());
     CASK_RETURN_IF_ERROR(CheckUnset());
@@ -71,6 +71,7 @@ class Planner {
     CASK_RETURN_IF_ERROR(CheckNewContents());
     CASK_RETURN_IF_ERROR(ChooseValues());
     for (const FileValue& value : plan_.values) plan_.file_metadata.erase(value.name);
+    CASK_RETURN_IF_ERROR(CheckMetadata(file));
     for (const auto& [key, value] : options_.set_metadata) plan_.file_metadata[key] = value;
     plan_.target = &target_;
     return std::move(plan_);
@@ -174,6 +175,45 @@ class Planner {
       return archive::NoSuchMetadata(absl::StrJoin(paths, ", "), key, {keys.begin(), keys.end()});
     }
     return absl::OkStatus();
+  }
+
+  // Leaves out the metadata that the target does not hold.
+  absl::Status CheckMetadata(const NewFile& file) {
+    if (!traits_.file_metadata) return absl::OkStatus();
+    MetadataForFile metadata;
+    metadata.of_sources = plan_.file_metadata;
+    metadata.set = options_.set_metadata;
+    metadata.unset = options_.unset_metadata;
+    metadata.values = plan_.values;
+    metadata.file = file;
+    // A file of the same format is the one that the new file is made of.
+    const bool has_base = sources_.size() == 1 && sources_[0]->format() == target_.name();
+    if (has_base) metadata.source = sources_[0];
+    CASK_ASSIGN_OR_RETURN(const std::vector<MetadataNotHeld> not_held, target_.CheckMetadata(metadata));
+    std::vector<ConvertLoss> losses;
+    for (const MetadataNotHeld& one : not_held) {
+      const bool is_set = options_.set_metadata.count(one.key) != 0;
+      if (is_set || options_.unset_metadata.count(one.key) != 0) {
+        return absl::InvalidArgumentError(absl::StrCat("cannot ", is_set ? "set" : "unset", " the metadata ",
+                                                       Quoted(one.key), ": ", one.why.message()));
+      }
+      plan_.file_metadata.erase(one.key);
+      if (one.why.ok()) continue;
+      losses.push_back({ConvertLoss::Kind::kFileMetadata, "",
+                        absl::StrCat(PathWith(one.key), ": the metadata ", Quoted(one.key), ": ", one.why.message(),
+                                     "; ", target_.name_with_article(), " file cannot hold that")});
+    }
+    if (!losses.empty() && !options_.allow_loss) return Refuse(losses);
+    plan_.losses.insert(plan_.losses.end(), losses.begin(), losses.end());
+    return absl::OkStatus();
+  }
+
+  // Of the first source that has this metadata.
+  absl::string_view PathWith(const std::string& key) const {
+    for (const ArchiveReader* const source : sources_) {
+      if (source->file_metadata().count(key) != 0) return source->path();
+    }
+    return "";
   }
 
   // Errors: AlreadyExists, naming the first tensor whose name another one has.
@@ -605,11 +645,12 @@ ArchiveEntry ConversionItem::to() const {
 }
 
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
-                                              const ArchiveFormat& target, const ConvertOptions& options) {
+                                              const ArchiveFormat& target, const ConvertOptions& options,
+                                              const NewFile& file) {
   Planner planner(target, options);
   const bool keep_shards = sources.size() == 1;
   for (const ArchiveReader* const source : sources) CASK_RETURN_IF_ERROR(planner.AddSource(*source, keep_shards));
-  CASK_ASSIGN_OR_RETURN(ConversionPlan plan, planner.Finish());
+  CASK_ASSIGN_OR_RETURN(ConversionPlan plan, planner.Finish(file));
   plan.sources.assign(sources.begin(), sources.end());
   if (keep_shards) plan.num_shards = sources[0]->num_shards();
   return plan;
@@ -624,7 +665,7 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
                                               const ArchiveFormat& target, const ConvertOptions& options,
                                               const ArchiveWriterOptions& write) {
   if (!target.traits().is_written) return target.Create(path, write).status();
-  CASK_ASSIGN_OR_RETURN(ConversionPlan plan, PlanConversion(sources, target, options));
+  CASK_ASSIGN_OR_RETURN(ConversionPlan plan, PlanConversion(sources, target, options, {path, write.file_system}));
   const bool had_tensors = std::any_of(sources.begin(), sources.end(),
                                        [](const ArchiveReader* source) { return !source->entries().empty(); });
   if (plan.items.empty() && had_tensors) {

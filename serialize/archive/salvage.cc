@@ -59,7 +59,7 @@ absl::StatusOr<ArchiveSalvage> CopyWhole(const ArchiveReader& source, const std:
   ConvertOptions convert;
   convert.allow_loss = true;
   if (keep_going != nullptr) convert.progress = [&](int64_t, uint64_t) { return keep_going(); };
-  CASK_ASSIGN_OR_RETURN(ConversionPlan plan, PlanConversion({&source}, format, convert));
+  CASK_ASSIGN_OR_RETURN(ConversionPlan plan, PlanConversion({&source}, format, convert, {to, options.file_system}));
   const auto is_lost = [&](const ConversionItem& item) { return lost.count(item.from->name) != 0; };
   plan.items.erase(std::remove_if(plan.items.begin(), plan.items.end(), is_lost), plan.items.end());
   for (const ConvertLoss& loss : plan.losses) {  // what the other format cannot hold

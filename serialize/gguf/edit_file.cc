@@ -29,7 +29,6 @@
 namespace tensorcask::gguf {
 namespace {
 
-constexpr absl::string_view kPaddingKey = "tensorcask.padding";
 constexpr uint64_t kPaddedBytes = uint64_t{1} << 20;  // of data: worth a key that lets the file system share them
 constexpr uint64_t kSharedBlockBytes = 4096;
 

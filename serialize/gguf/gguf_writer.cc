@@ -269,7 +269,7 @@ bool GgufWriter::IsBlockType(absl::string_view type) {
   return found != nullptr && found->is_block();
 }
 
-bool GgufWriter::IsOfOneFile(absl::string_view key) { return gguf::IsSplitKey(key); }
+bool GgufWriter::IsOfOneFile(absl::string_view key) { return gguf::IsSplitKey(key) || key == gguf::kPaddingKey; }
 
 absl::Status GgufWriter::CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape) {
   CASK_RETURN_IF_ERROR(gguf::CheckTensorName(name));
@@ -301,6 +301,18 @@ absl::Status GgufWriter::SetParsed(absl::string_view name, absl::string_view tex
 
 absl::Status GgufWriter::SetParsed(absl::string_view name, absl::string_view text, Value old) {
   return impl_->SetParsed(name, text, old);
+}
+
+absl::Status GgufWriter::CheckEntry(absl::string_view name, Value value) {
+  CASK_RETURN_IF_ERROR(gguf::CheckKeyName(name));
+  CASK_RETURN_IF_ERROR(gguf::CheckWritableKey(name));
+  if (name == gguf::kAlignmentKey) CASK_RETURN_IF_ERROR(gguf::AlignmentOfValue(value).status());
+  return CheckValue(value);
+}
+
+absl::Status GgufWriter::CheckParsed(absl::string_view name, absl::string_view text, const std::optional<Value>& old) {
+  CASK_ASSIGN_OR_RETURN(const ValueTree value, gguf::ParseValue(text, old));
+  return CheckEntry(name, value.root());
 }
 
 absl::Status GgufWriter::Declare(absl::string_view name, DType dtype, const TensorShape& shape) {

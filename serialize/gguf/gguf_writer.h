@@ -26,6 +26,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -61,7 +62,8 @@ class GgufWriter {
   // float16, bfloat16, float32, float64, int8, int16, int32, int64.
   static bool HoldsDType(DType dtype);
   static bool IsBlockType(absl::string_view type);  // "q4_k"
-  // True for the keys that say which part of a model in several files a file is; the writer refuses them.
+  // True for the keys that only describe one file: which part of a model in several files it is, and the padding of an
+  // edit. The writer refuses them.
   static bool IsOfOneFile(absl::string_view key);
   // Errors, as all programs that use ggml have them: InvalidArgument for a name of 64 bytes and more, for a dtype that
   // GGUF lacks, and for more than four dimensions.
@@ -71,11 +73,13 @@ class GgufWriter {
   // Errors: InvalidArgument for a value that GGUF has no type for. It has numbers of the widths of C, bools, texts, and
   // lists of one of these. An array in a file (ValueKind::kFileArray) can be held once it is read.
   static absl::Status CheckValue(Value value);
+  // Whether SetValue takes this. Errors: those of SetValue, without path and name.
+  static absl::Status CheckEntry(absl::string_view name, Value value);
 
   // Sets the key `name` of the metadata, in place of the value that it had. Numbers keep the width of the value;
   // without one they get 64 bits. An empty list becomes an array of int32.
   // Errors: InvalidArgument as CheckValue, for a bad name, for an array in a file, for a general.alignment that is no
-  // uint32 or no power of two of at most 2^20, and for split.count and its like, since the writer makes one file;
+  // uint32 or no power of two of at most 2^20, and for the keys of IsOfOneFile;
   // FailedPrecondition after the first declared tensor was added.
   absl::Status SetValue(absl::string_view name, Value value);
   absl::Status SetText(absl::string_view name, absl::string_view text);
@@ -84,6 +88,8 @@ class GgufWriter {
   // that would replace an array.
   absl::Status SetParsed(absl::string_view name, absl::string_view text);
   absl::Status SetParsed(absl::string_view name, absl::string_view text, Value old);
+  // Whether SetParsed takes this. Errors: those of SetParsed, without path and name.
+  static absl::Status CheckParsed(absl::string_view name, absl::string_view text, const std::optional<Value>& old);
 
   // Announces a tensor that Add or AddSlice will store. Errors: as CheckTensor and CheckBlocks; AlreadyExists for a
   // name used before; FailedPrecondition after the first Add.

@@ -47,12 +47,8 @@ absl::Status CheckOptions(const std::string& path, const SafetensorsWriterOption
         absl::StrCat(path, ": the name of a model in several files ends in .safetensors"));
   }
   for (const auto& [key, value] : options.metadata) {
-    if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": the metadata ", Quoted(key), " is not UTF-8"));
-    }
-    if (key == safetensors::kChecksumKey || key == safetensors::kAliasesKey) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": the metadata uses the reserved name ", Quoted(key)));
-    }
+    const absl::Status held = SafetensorsWriter::CheckMetadata(key, value);
+    if (!held.ok()) return Annotate(held, absl::StrCat(path, ": the metadata ", Quoted(key)));
   }
   return absl::OkStatus();
 }
@@ -324,6 +320,14 @@ SafetensorsWriter::SafetensorsWriter(std::unique_ptr<Impl> impl) : impl_(std::mo
 SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter& SafetensorsWriter::operator=(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter::~SafetensorsWriter() = default;
+
+absl::Status SafetensorsWriter::CheckMetadata(absl::string_view key, absl::string_view value) {
+  if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) return absl::InvalidArgumentError("is not UTF-8");
+  if (key == safetensors::kChecksumKey || key == safetensors::kAliasesKey) {
+    return absl::InvalidArgumentError("has a reserved name: the writer makes it");
+  }
+  return absl::OkStatus();
+}
 
 absl::Status SafetensorsWriter::CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape) {
   CASK_RETURN_IF_ERROR(safetensors::CheckName(name));

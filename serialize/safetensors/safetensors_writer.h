@@ -104,6 +104,10 @@ class SafetensorsWriter {
   // FailedPrecondition after the first Add.
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape);
 
+  // Whether the metadata can have this entry. Errors: InvalidArgument, without the key, if it is not UTF-8, or if the
+  // writer makes it.
+  static absl::Status CheckMetadata(absl::string_view key, absl::string_view value);
+
   // Notes in the metadata that `name` is another name of the tensor `target`, as programs that save tied tensors do.
   // `target` may be added later.
   // Errors: InvalidArgument for a bad name; AlreadyExists for a name used before, for a tensor or in the metadata;

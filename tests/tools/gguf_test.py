@@ -174,8 +174,11 @@ class Files(Archives):
 
     def test_bad_metadata(self):
         for option, says in (
-            ("tiny.layers=many", 'key "tiny.layers": is a uint32, which "many" is not'),
-            ("tokens=x", 'key "tokens": is an array'),
+            ("tiny.layers=many", ' "tiny.layers": is a uint32, which "many" is not'),
+            ("tokens=x", ' "tokens": is an array'),
+            ("split.count=uint16:2", ' "split.count": is of a model in several files'),
+            ("tensorcask.padding=x", ' "tensorcask.padding": is only padding'),
+            ("k" * 65536 + "=x", "the name of a key has 65536 bytes; wanted 1 to 65535"),
             ("general.alignment=uint32:3", "power of two"),
             ("k=uint8:300", '"uint8:300" is not a value of the type uint8'),
         ):
@@ -186,6 +189,20 @@ class Files(Archives):
                 self.assertIn(says, done.stderr)
                 self.assertFalse(os.path.exists(self.path("new.gguf")))
                 self.assertEqual(read(self.small), before)
+
+    def test_metadata_of_another_format_that_cannot_be_held_is_a_loss(self):
+        source, long = self.path("m.safetensors"), "k" * 65536
+        self.good("convert", self.small, source)
+        self.good("edit", "--set", long + "=x", "--set", "split.no=1", "--set", "text=uint8:300", source)
+        for dry in ([], ["--dry-run"]):
+            done = run("convert", source, self.path("new.gguf"), *dry)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertRegex(done.stderr, 'm.safetensors: the metadata "kk.*: the name of a key has 65536 bytes; wanted 1 to '
+                                          '65535; a gguf file cannot hold that; --allow-loss')  # fmt: skip
+        out = self.good("convert", "--allow-loss", source, self.path("new.gguf"))
+        self.assertEqual(out.count("lost: "), 1)
+        values = self.values(self.path("new.gguf"))
+        self.assertEqual((values["text"], long in values, "split.no" in values), ("uint8:300", False, False))
 
     def test_edit(self):
         out = self.good("edit", "--rename", "q=blocks", "--set", "tiny.layers=9", "--set", "tiny.new=bool:true",

@@ -123,6 +123,17 @@ class Metadata(Archives):
         self.good("convert", "--unset", "author", "--unset", "other", bare, second, first, self.path("both.safetensors"))
         self.assertEqual(self.metadata("both.safetensors"), {"step": "1", "format": "pt"})  # which the writer adds
 
+    def test_what_no_file_can_hold(self):
+        source = self.put("a.safetensors", {"a": [1]}, {"step": "1"})
+        for option, says in ((b"k=\xff", '"k": is not UTF-8'), ("tensorcask.crc32c=00", "the writer makes it")):
+            for dry in ((), ("--dry-run",)):
+                done = run("convert", *dry, "--set", os.fsdecode(option) if isinstance(option, bytes) else option, source,
+                           self.path("b.safetensors"))
+                self.assert_one_line(done, 1, "cannot set the metadata", says)
+        done = run("convert", "--set", os.fsdecode(b"k=\xff"), source, self.path("b.pt"))
+        self.assert_one_line(done, 1, 'cannot set the metadata "k": is not UTF-8')
+        self.assertEqual(os.listdir(self.folder), ["a.safetensors"])
+
     def test_to_a_format_without_metadata(self):
         source = self.put("a.safetensors", {"a": [1]}, {"step": "1"})
         self.assert_one_line(run("convert", "--set", "k=v", source, self.path("a.npz")), 1, '"k" is to be set', "npz")

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import re
 import struct
 import sys
 
@@ -117,6 +118,37 @@ class Onnx(Archives):
         self.assertFalse(os.path.exists(self.path("o.onnx")))
         self.good("convert", "--overwrite", "--replace-in", base, self.path("k.safetensors"), base)
         self.assertEqual(read(base), content(new))
+
+    def test_metadata_that_a_model_cannot_get_is_named(self):
+        base = self.small()
+        source, target = self.path("k.safetensors"), self.path("n.onnx")
+        self.good("convert", "--include", "dense/kernel", base, source)
+        replace = ["convert", "--replace-in", base, source, target]
+        for option, says in (
+            ("onnx.model_version=7", 'cannot set the metadata "onnx.model_version": is a field of models of ONNX, and the model'),
+            ("onnx.ir_version=9", '"onnx.ir_version": the model that the new one is made of has the value "13", which stays'),
+            ("author=you", 'cannot set the metadata "author": the model that the new one is made of has the value "me"'),
+        ):
+            for dry in ([], ["--dry-run"]):
+                self.assert_one_line(run(*replace, "--set", option, *dry), 1, says)
+        self.assert_one_line(run(*replace, "--unset", "author"), 1, 'cannot unset the metadata "author": the model', "it stays")
+        self.assertEqual(self.good(*replace, "--set", "onnx.ir_version=13", "--set", "more=text").count("lost"), 0)
+        self.assertEqual(read(target), read(base) + sub(14, sub(1, b"more") + sub(2, b"text")))
+        # Of a source: what differs is a loss.
+        self.good("edit", "--set", "onnx.ir_version=9", "--set", "author=you", "--set", "new=n", source)
+        done = run(*replace, "--overwrite")
+        self.assert_one_line(done, 1, 'k.safetensors: the metadata "author": the model', '"onnx.ir_version"',
+                             "--allow-loss")  # fmt: skip
+        out = self.good(*replace, "--overwrite", "--allow-loss")
+        self.assertEqual(len(re.findall(r"^lost: ", out, re.MULTILINE)), 2)
+        self.assertEqual(read(target), read(base) + sub(14, sub(1, b"new") + sub(2, b"n")))
+        # A file with one tensor has none; the fields of a model are no loss there.
+        done = run("convert", "--to", "onnx", "--set", "k=v", source, self.path("kernel.pb"))
+        self.assert_one_line(done, 1, 'cannot set the metadata "k": a file with one tensor of ONNX has no metadata')
+        done = run("convert", "--to", "onnx", source, self.path("kernel.pb"))
+        self.assert_one_line(done, 1, '"author": a file with one tensor', '"new"')
+        self.assertFalse(os.path.exists(self.path("kernel.pb")))
+        self.assertEqual(self.good("convert", "--allow-loss", "--to", "onnx", source, self.path("kernel.pb")).count("lost"), 2)
 
     def test_elements_move_to_a_side_file_and_back(self):
         big = bytes(range(256)) * 8

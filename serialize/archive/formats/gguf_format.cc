@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -169,7 +170,7 @@ class GgufArchiveWriter final : public ArchiveWriter {
       }
     }
     for (const auto& [name, text] : texts) {
-      if (!GgufWriter::IsOfOneFile(name)) CASK_RETURN_IF_ERROR(writer_.SetParsed(name, text));
+      CASK_RETURN_IF_ERROR(writer_.SetParsed(name, text));
     }
     return absl::OkStatus();
   }
@@ -231,8 +232,27 @@ ArchiveTraits GgufArchiveFormat::traits() const {
 
 bool GgufArchiveFormat::HoldsDType(DType dtype) const { return GgufWriter::HoldsDType(dtype); }
 
+absl::StatusOr<std::vector<MetadataNotHeld>> GgufArchiveFormat::CheckMetadata(const MetadataForFile& metadata) const {
+  std::vector<MetadataNotHeld> not_held;
+  std::map<absl::string_view, const FileValue*> values;
+  for (const FileValue& value : metadata.values) values.emplace(value.name, &value);
+  for (const auto& [key, text] : metadata.of_sources) {
+    const absl::Status held =
+        GgufWriter::IsOfOneFile(key) ? absl::OkStatus() : GgufWriter::CheckParsed(key, text, std::nullopt);
+    if (GgufWriter::IsOfOneFile(key) || !held.ok()) not_held.push_back({key, held});
+  }
+  for (const auto& [key, text] : metadata.set) {
+    const auto old = values.find(key);
+    std::optional<Value> replaced;
+    if (old != values.end()) replaced = old->second->value();
+    absl::Status held = GgufWriter::CheckParsed(key, text, replaced);
+    if (!held.ok()) not_held.push_back({key, std::move(held)});
+  }
+  return not_held;
+}
+
 bool GgufArchiveFormat::HoldsValue(absl::string_view name, Value value) const {
-  return !name.empty() && !GgufWriter::IsOfOneFile(name) && GgufWriter::CheckValue(value).ok();
+  return GgufWriter::CheckEntry(name, value).ok();
 }
 
 bool GgufArchiveFormat::HoldsEncoding(absl::string_view encoding) const { return GgufWriter::IsBlockType(encoding); }

@@ -38,6 +38,7 @@ class GgufArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".gguf"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
+  absl::StatusOr<std::vector<MetadataNotHeld>> CheckMetadata(const MetadataForFile& metadata) const override;
   bool HoldsValue(absl::string_view name, Value value) const override;
   bool HoldsEncoding(absl::string_view encoding) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;

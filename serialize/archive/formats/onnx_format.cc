@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -12,6 +13,7 @@
 #include "tensorcask/serialize/onnx/dtypes.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
 #include "tensorcask/serialize/onnx/onnx_writer.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -150,6 +152,7 @@ class OnnxArchiveWriter final : public ArchiveWriter {
 };
 
 constexpr absl::string_view kTensorExtension = ".pb";
+constexpr absl::string_view kFieldPrefix = "onnx.";    // of the fields of a model
 constexpr absl::string_view kFrameworkKey = "format";  // of safetensors, which only names a framework
 
 }  // namespace
@@ -167,6 +170,50 @@ bool OnnxArchiveFormat::HoldsDType(DType dtype) const {
     if (OnnxDType(data_type) == dtype) return true;
   }
   return false;
+}
+
+absl::StatusOr<std::vector<MetadataNotHeld>> OnnxArchiveFormat::CheckMetadata(const MetadataForFile& metadata) const {
+  const bool is_tensor = absl::EndsWithIgnoreCase(metadata.file.path, kTensorExtension);
+  std::vector<MetadataNotHeld> not_held;
+  FileMetadata of_base;  // which stays
+  if (is_tensor) {
+    // Has no base.
+  } else if (!options_.base_model.empty()) {
+    OnnxReaderOptions read;
+    read.read.file_system = metadata.file.file_system;
+    CASK_ASSIGN_OR_RETURN(const OnnxReader base, OnnxReader::Open(options_.base_model, read));
+    of_base = base.metadata();
+  } else if (metadata.source != nullptr) {
+    of_base = metadata.source->file_metadata();
+  } else {
+    return not_held;  // Create says that a base is missing
+  }
+  std::set<std::string> left_out;  // what says something about another file alone
+  for (const auto& [key, value] : metadata.of_sources) {
+    const bool is_of_other = key == kFrameworkKey || (is_tensor && absl::StartsWith(key, kFieldPrefix));
+    if (!is_of_other || of_base.count(key) != 0) continue;
+    left_out.insert(key);
+    not_held.push_back({key, absl::OkStatus()});
+  }
+  const auto check = [&](const std::string& key, const std::string& value) -> absl::Status {
+    if (left_out.count(key) != 0) return absl::OkStatus();
+    if (is_tensor) return absl::InvalidArgumentError("a file with one tensor of ONNX has no metadata");
+    const auto old = of_base.find(key);
+    if (old != of_base.end() && old->second == value) return absl::OkStatus();
+    if (old != of_base.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model that the new one is made of has the value ", Quoted(old->second), ", which stays"));
+    }
+    if (!absl::StartsWith(key, kFieldPrefix)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "is a field of models of ONNX, and the model that the new one is made of lacks it");
+  };
+  for (MetadataNotHeld& one : archive::MetadataRefusedBy(metadata, check)) not_held.push_back(std::move(one));
+  for (const std::string& key : metadata.unset) {
+    if (of_base.count(key) == 0) continue;
+    not_held.push_back({key, absl::InvalidArgumentError("the model that the new one is made of has it, and it stays")});
+  }
+  return not_held;
 }
 
 bool OnnxArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
@@ -197,11 +244,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> OnnxArchiveFormat::Create(const s
   }
   CASK_ASSIGN_OR_RETURN(OnnxWriter writer,
                         is_tensor ? OnnxWriter::CreateTensor(path, write) : OnnxWriter::CreateModel(path, base, write));
-  for (const auto& [key, value] : options.file_metadata) {
-    // Fields of the model that the tensors come from; those of the base stay.
-    const bool is_of_model = absl::StartsWith(key, "onnx.");
-    if (key != kFrameworkKey && !is_of_model) CASK_RETURN_IF_ERROR(writer.AddMetadata(key, value));
-  }
+  for (const auto& [key, value] : options.file_metadata) CASK_RETURN_IF_ERROR(writer.AddMetadata(key, value));
   return std::unique_ptr<ArchiveWriter>(new OnnxArchiveWriter(options.file_system, std::move(writer)));
 }
 

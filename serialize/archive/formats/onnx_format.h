@@ -39,6 +39,9 @@ class OnnxArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".onnx"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
+  // A file with one tensor has none. The fields of a model ("onnx.ir_version") and the entries that it has are those of
+  // the model that it is made of.
+  absl::StatusOr<std::vector<MetadataNotHeld>> CheckMetadata(const MetadataForFile& metadata) const override;
   // A model by its content. A tensor or a sequence has no signature: also the extension must be .pb.
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,

@@ -159,6 +159,11 @@ ArchiveTraits SafetensorsArchiveFormat::traits() const {
 
 bool SafetensorsArchiveFormat::HoldsDType(DType dtype) const { return SafetensorsDTypeBits(dtype) > 0; }
 
+absl::StatusOr<std::vector<MetadataNotHeld>> SafetensorsArchiveFormat::CheckMetadata(
+    const MetadataForFile& metadata) const {
+  return archive::MetadataRefusedBy(metadata, SafetensorsWriter::CheckMetadata);
+}
+
 absl::Status SafetensorsArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
   return SafetensorsWriter::CheckTensor(entry.name, entry.dtype, entry.shape);
 }

@@ -35,6 +35,7 @@ class SafetensorsArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".safetensors", ".safetensors.index.json"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
+  absl::StatusOr<std::vector<MetadataNotHeld>> CheckMetadata(const MetadataForFile& metadata) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   // Of a model in several files only the index. A file that an index of the folder lists is part of that model.

@@ -30,6 +30,7 @@
 #include "tensorcask/serialize/torch/torch_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask {
 namespace {
@@ -272,6 +273,13 @@ bool TorchArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
   TensorMetadata rest = metadata;
   rest.requires_grad = false;
   return rest.IsDefault();
+}
+
+absl::StatusOr<std::vector<MetadataNotHeld>> TorchArchiveFormat::CheckMetadata(const MetadataForFile& metadata) const {
+  return archive::MetadataRefusedBy(metadata, [](const std::string& key, const std::string& value) {
+    const bool is_text = internal::IsUtf8(key) && internal::IsUtf8(value);
+    return is_text ? absl::OkStatus() : absl::InvalidArgumentError("is not UTF-8");
+  });
 }
 
 absl::Status TorchArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {

@@ -36,6 +36,7 @@ class TorchArchiveFormat final : public ArchiveFormat {
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
   bool HoldsMetadata(const TensorMetadata& metadata) const override;
+  absl::StatusOr<std::vector<MetadataNotHeld>> CheckMetadata(const MetadataForFile& metadata) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   absl::Status CheckValue(Value value) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;

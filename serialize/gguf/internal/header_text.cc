@@ -167,6 +167,7 @@ absl::Status CheckKeyName(absl::string_view name) {
 }
 
 absl::Status CheckWritableKey(absl::string_view name) {
+  if (name == kPaddingKey) return absl::InvalidArgumentError("is only padding, which an edit adds where it is needed");
   if (!IsSplitKey(name)) return absl::OkStatus();
   return absl::InvalidArgumentError("is of a model in several files, which are not written");
 }

@@ -32,6 +32,9 @@ inline constexpr uint64_t kMaxKeyNameBytes = 65535;
 inline constexpr uint32_t kMaxRank = 4;
 inline constexpr uint64_t kLongName = 64;  // of a tensor: ggml has room for shorter names only
 
+// A text of spaces, which an edit adds (FORMAT.md section 3.4).
+inline constexpr absl::string_view kPaddingKey = "tensorcask.padding";
+
 // True for the keys that say which part of a model a file is.
 inline bool IsSplitKey(absl::string_view name) {
   return name == "split.no" || name == "split.count" || name == "split.tensors.count";
