@@ -180,7 +180,9 @@ absl::StatusOr<ExitCode> Edit(const EditFlags& flags, Console& console) {
 Action DeclareEdit(CLI::App& app) {
   auto flags = std::make_shared<EditFlags>();
   app.add_option("PATH", flags->path,
-                 "A safetensors file or the index of a model, a GGUF file, an npz file, or a checkpoint")
+                 "A safetensors file or the index of a model, a GGUF file, an ONNX model, a file of torch.save, an npz "
+                 "file, or a "
+                 "checkpoint")
       ->required();
   AddRenameOption(app, "", &flags->renames);
   AddMetadataOptions(app, &flags->set, &flags->unset);
@@ -209,6 +211,9 @@ Action DeclareEdit(CLI::App& app) {
       "GGUF: likewise, blocks stay blocks. A value that --set replaces keeps its type, a new one is text or has the "
       "type that it names (uint32:7), which the value for an array must do, too. A key tensorcask.padding may be "
       "added, so that the file system can share the data. Refused: models in several files.\n\n"
+      "ONNX: initializers get their new names in all nodes and graphs that use them; every other byte stays. --set and "
+      "--unset change metadata_props. Refused: a name that another value has; removing an initializer that is used; "
+      "fields of the model (onnx.ir_version).\n\n"
       "npz: likewise; nothing is decompressed. Refused: removing all arrays, or some fields of one.\n\n"
       "Other formats: `tensorcask convert --rename`.\n\n"
       "Examples:\n"
@@ -216,6 +221,7 @@ Action DeclareEdit(CLI::App& app) {
       "  tensorcask edit --set license=MIT --unset author model.safetensors\n"
       "  tensorcask edit --rename dense/kernel=encoder/kernel --remove '*/Adam*' model.ckpt\n"
       "  tensorcask edit --set general.name=tiny --unset tokenizer.chat_template model.gguf\n"
+      "  tensorcask edit --rename model.weight=weight --set author=me model.onnx\n"
       "  tensorcask edit --rename arr_0=images -o images.npz data.npz\n"
       "  tensorcask edit --remove 'optimizer.*' -o weights.safetensors model.safetensors");
   return [flags](Console& console) { return Edit(*flags, console); };

@@ -19,6 +19,8 @@
 //   is removed only together with its other names; another name can be removed alone.
 // - GGUF: likewise, with the version and the byte order of the old file; metadata keeps its types. A key that only pads
 //   may be added (serialize/gguf/FORMAT.md section 3.4). Models in several files are refused.
+// - ONNX: a new model with the same bytes, but for the names of initializers, in each place that uses them, and for
+//   metadata_props (serialize/onnx/FORMAT.md section 8). An initializer that a node uses is not removed.
 // - npz: likewise, with new headers of the members and a new directory. Nothing is inflated. No metadata. The bytes of
 //   removed arrays are not in the new file. At least one array stays.
 // - checkpoint: a new index replaces the old one; the data files are not touched. Tensors can be removed; their bytes

@@ -38,8 +38,7 @@ namespace {
 
 constexpr size_t kWrittenPieceBytes = size_t{512} << 10;
 constexpr uint64_t kSideAlignment = 4096;
-constexpr uint64_t kMostModelBytes = (uint64_t{1} << 31) - 1;  // that protobuf's classes read
-constexpr size_t kMostListed = 32;                             // tensors in one error
+constexpr size_t kMostListed = 32;  // tensors in one error
 constexpr absl::string_view kSideFileEnd = ".data";
 
 const TypeRow* RowOf(DType dtype) {

@@ -1,6 +1,7 @@
 """ONNX's own package writes, and we read: every data type in every form, models, side files, sequences, sparse tensors.
 We write, and it reads and checks: tensors, models with other initializers, side files."""
 
+import functools
 import os
 import unittest
 import zlib
@@ -9,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import ours
 import peer
@@ -255,6 +257,38 @@ class Onnx(peer.Scratch):
             model = onnx.load(self.path(name))
             self.assertEqual(numpy_helper.to_array(model.graph.initializer[0]).sum(), 4096)
         peer.carried(ONNX, "we write models, its checker accepts them", 2)
+
+    def test_it_evaluates_models_with_other_names(self):
+        values = {name: np.arange(4, dtype=np.float32) + number for number, name in enumerate("wbc")}
+        weights = {name: numpy_helper.from_array(array, name) for name, array in values.items()}
+        info = functools.partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT, shape=[4])
+        then = helper.make_graph([helper.make_node("Add", ["w", "b"], ["t"])], "then", [], [info("t")])
+        other = helper.make_graph([helper.make_node("Mul", ["w", "c"], ["e"])], "else", [], [info("e")], [weights["c"]])
+        nodes = [helper.make_node("If", ["condition"], ["y"], then_branch=then, else_branch=other),
+                 helper.make_node("Sub", ["y", "b"], ["z"])]  # fmt: skip
+        condition = helper.make_tensor_value_info("condition", TensorProto.BOOL, [])
+        graph = helper.make_graph(nodes, "g", [condition], [info("z"), info("w")], [weights["w"], weights["b"]],
+                                  value_info=[info("b")])  # fmt: skip
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+        helper.set_model_props(model, {"author": "me", "dropped": "x"})
+        path = self.path("m.onnx")
+        onnx.save(model, path)
+        with open(path, "rb") as file:
+            before = file.read()
+        ours.tool("edit", path, "--rename", "s/^/model./", "--set", "author=you", "--unset", "dropped")
+        onnx.checker.check_model(path, full_check=True)
+        renamed = onnx.load(path)
+        self.assertEqual([one.name for one in renamed.graph.initializer], ["model.w", "model.b"])
+        self.assertEqual([(one.key, one.value) for one in renamed.metadata_props], [("author", "you")])
+        for chosen in (True, False):
+            given = {"condition": np.array(chosen)}
+            theirs = ReferenceEvaluator(model).run(None, given)
+            for result, wanted in zip(ReferenceEvaluator(renamed).run(None, given), theirs):
+                self.assertEqual(result.tobytes(), wanted.tobytes())
+        ours.tool("edit", path, "--rename", r"s/^model\.//", "--set", "author=me", "--set", "dropped=x")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), before)
+        peer.carried(ONNX, "we rename initializers, it evaluates", 3)
 
     def test_graphs_in_nodes_and_sparse_tensors(self):
         array = np.arange(4, dtype=np.int64)

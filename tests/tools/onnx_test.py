@@ -150,6 +150,32 @@ class Onnx(Archives):
         self.assertFalse(os.path.exists(self.path("kernel.pb")))
         self.assertEqual(self.good("convert", "--allow-loss", "--to", "onnx", source, self.path("kernel.pb")).count("lost"), 2)
 
+    def test_edit(self):
+        node = lambda name: sub(1, sub(1, name) + sub(2, b"y") + sub(4, b"Relu"))  # noqa: E731
+        content = lambda name, *props: model(  # noqa: E731
+            raw(1, (2, 3), name, KERNEL), graph=node(name), more=b"".join(sub(14, sub(1, k) + sub(2, v)) for k, v in props)
+        )
+        path = self.file("m.onnx", content(b"w", (b"author", b"me")))
+        out = self.good("edit", "--dry-run", "--rename", "w=kernel", path)
+        self.assertIn("w -> kernel\n", out)
+        self.assertEqual(read(path), content(b"w", (b"author", b"me")))
+        out = self.good("edit", "--rename", "w=kernel", "--set", "author=you", "--set", "k=v", path)
+        self.assertIn("1 tensor renamed, 2 entries of metadata changed; wrote ", out)
+        self.assertEqual(read(path), content(b"kernel", (b"author", b"you"), (b"k", b"v")))
+        self.good("edit", "--unset", "k", "-o", self.path("n.onnx"), path)
+        self.assertEqual(read(self.path("n.onnx")), content(b"kernel", (b"author", b"you")))
+        for arguments, says in (
+            (["--rename", "kernel=y"], 'another value of the model is called "y", at byte '),
+            (["--remove", "kernel"], '"kernel" is not removed: a node at byte '),
+            (["--set", "onnx.ir_version=3"], '"onnx.ir_version" is a field of the model'),
+            (["--unset", "none"], 'there is no metadata "none"'),
+        ):
+            before = read(path)
+            self.assert_one_line(run("edit", *arguments, path), 1, path, says)
+            self.assertEqual(read(path), before)
+        tensor_file = self.file("t.pb", raw(1, (2, 3), b"w", KERNEL))
+        self.assert_one_line(run("edit", "--rename", "w=v", tensor_file), 1, "is no model of ONNX", "is not edited")
+
     def test_elements_move_to_a_side_file_and_back(self):
         big = bytes(range(256)) * 8
         path = self.file("m.onnx", model(raw(2, (2048,), b"big", big), raw(2, (1,), b"small", b"x")))

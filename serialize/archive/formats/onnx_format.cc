@@ -11,6 +11,7 @@
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/onnx/dtypes.h"
+#include "tensorcask/serialize/onnx/edit_model.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
 #include "tensorcask/serialize/onnx/onnx_writer.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -162,6 +163,7 @@ ArchiveTraits OnnxArchiveFormat::traits() const {
   traits.file_metadata = true;
   traits.strings = true;
   traits.needs_base = true;
+  traits.is_edited = true;
   return traits;
 }
 
@@ -246,6 +248,11 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> OnnxArchiveFormat::Create(const s
                         is_tensor ? OnnxWriter::CreateTensor(path, write) : OnnxWriter::CreateModel(path, base, write));
   for (const auto& [key, value] : options.file_metadata) CASK_RETURN_IF_ERROR(writer.AddMetadata(key, value));
   return std::unique_ptr<ArchiveWriter>(new OnnxArchiveWriter(options.file_system, std::move(writer)));
+}
+
+absl::StatusOr<FileEditResult> OnnxArchiveFormat::Edit(const std::string& path, const FileEdits& edits,
+                                                       const FileEditOptions& options) const {
+  return onnx::EditModel(path, edits, options);
 }
 
 }  // namespace tensorcask

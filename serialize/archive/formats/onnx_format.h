@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {
@@ -48,6 +49,8 @@ class OnnxArchiveFormat final : public ArchiveFormat {
                                                       const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
+  absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
+                                      const FileEditOptions& options) const override;
 
  private:
   const OnnxFormatOptions options_;

@@ -24,10 +24,7 @@ constexpr uint32_t kModelMetadata = 14;  // ModelProto.metadata_props
 
 // A message with a key and a value.
 void AppendEntry(uint32_t field, absl::string_view key, absl::string_view value, std::string* out) {
-  std::string entry;
-  AppendBytesField(1, key, &entry);
-  AppendBytesField(2, value, &entry);
-  AppendBytesField(field, entry, out);
+  AppendBytesField(field, MetadataEntry(key, value), out);
 }
 
 }  // namespace
@@ -77,6 +74,13 @@ NewMessage MakeMessage(const TensorContent& content, absl::string_view first, ab
   }
   absl::StrAppend(&message.after, last);
   return message;
+}
+
+std::string MetadataEntry(absl::string_view key, absl::string_view value) {
+  std::string entry;
+  AppendBytesField(1, key, &entry);
+  AppendBytesField(2, value, &entry);
+  return entry;
 }
 
 void AppendMetadata(absl::string_view key, absl::string_view value, std::string* out) {

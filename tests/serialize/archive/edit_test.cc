@@ -22,11 +22,15 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/edit_index.h"
+#include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/npy/npz_edit.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
 #include "tensorcask/serialize/npy/npz_writer.h"
+#include "tensorcask/serialize/onnx/edit_model.h"
+#include "tensorcask/serialize/onnx/onnx_reader.h"
 #include "tensorcask/serialize/safetensors/edit_files.h"
 #include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/serialize/safetensors/safetensors_writer.h"
@@ -35,6 +39,7 @@
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/onnx/onnx_testing.h"
 #include "tensorcask/tests/support/crash_file_system.h"
 #include "tensorcask/tests/support/crash_model.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
@@ -168,6 +173,36 @@ absl::StatusOr<Tensors> LoadCheckpoint(FileSystem* files) {
   return tensors;
 }
 
+std::string SampleModel() {
+  std::string graph;
+  for (const auto& [name, tensor] : Sample()) {
+    const TensorShape shape = tensor.shape();
+    std::vector<int64_t> dims;
+    for (const int64_t dim : shape.dims()) dims.push_back(dim);
+    const int type = tensor.dtype() == DType::kFloat32 ? 1 : 7;
+    graph += testing::Initializer(testing::RawTensor(type, dims, std::string(tensor.bytes()), name));
+  }
+  return testing::Model(graph);
+}
+
+absl::Status SaveOnnx(FileSystem* files) {
+  Publication publish({files});
+  CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add("m.onnx"));
+  CASK_RETURN_IF_ERROR(sink->Append(SampleModel()));
+  return publish.Commit();
+}
+
+absl::StatusOr<Tensors> LoadOnnx(FileSystem* files) {
+  OnnxReaderOptions options;
+  options.read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const OnnxReader reader, OnnxReader::Open("m.onnx", options));
+  Tensors tensors;
+  for (const OnnxEntry& entry : reader.entries()) {
+    CASK_ASSIGN_OR_RETURN(tensors[entry.name], reader.Read(entry.name));
+  }
+  return tensors;
+}
+
 absl::StatusOr<FileEditResult> EditSafetensors(const FileEdits& edits, const FileEditOptions& options) {
   return safetensors::EditSafetensors("m.safetensors", edits, options);
 }
@@ -178,6 +213,8 @@ const Format kFormats[] = {
      EditSafetensors},
     {"Npz", SaveNpz, LoadNpz,
      [](const FileEdits& edits, const FileEditOptions& options) { return npy::EditNpz("m.npz", edits, options); }},
+    {"Onnx", SaveOnnx, LoadOnnx,
+     [](const FileEdits& edits, const FileEditOptions& options) { return onnx::EditModel("m.onnx", edits, options); }},
     {"Checkpoint", SaveCheckpoint, LoadCheckpoint,
      [](const FileEdits& edits, const FileEditOptions& options) {
        return checkpoint::EditCheckpoint("m", edits, options);

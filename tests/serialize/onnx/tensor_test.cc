@@ -182,7 +182,7 @@ TEST(OnnxTensor, UnpacksEveryLength) {
   }
 }
 
-// FORMAT.md section 7.
+// FORMAT.md section 9.
 TEST(OnnxTensor, ReadsTheExampleOfThePage) {
   const std::string bytes("\x08\x03\x10\x15\x42\x01\x74\x4a\x02\x21\x03");
   EXPECT_EQ(bytes, RawTensor(21, {3}, "\x21\x03"));
