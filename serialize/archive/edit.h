@@ -18,7 +18,8 @@
 //   The format allows no gaps, so the data behind a removed tensor move up; its bytes are not in the new file. A tensor
 //   is removed only together with its other names; another name can be removed alone.
 // - GGUF: likewise, with the version and the byte order of the old file; metadata keeps its types. A key that only pads
-//   may be added (serialize/gguf/FORMAT.md section 3.4). Models in several files are refused.
+//   may be added (serialize/gguf/FORMAT.md section 3.4). A model in several files is edited in place if one of them
+//   changes; else options.output, the name of the first one, gets all of them (serialize/gguf/edit_file.h).
 // - ONNX: a new model with the same bytes, but for the names of initializers, in each place that uses them, and for
 //   metadata_props (serialize/onnx/FORMAT.md section 8). An initializer that a node uses is not removed.
 // - npz: likewise, with new headers of the members and a new directory. Nothing is inflated. No metadata. The bytes of

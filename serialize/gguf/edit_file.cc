@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -38,74 +41,82 @@ struct KeptTensor {
   uint64_t offset;  // new, from the start of the data
 };
 
-class GgufEditor {
+// One file with a new header.
+class PartEditor {
  public:
-  GgufEditor(const FileEdits& edits, const FileEditOptions& options) : edits_(edits), options_(options) {}
+  PartEditor(const FileEdits& edits, const Part& part) : edits_(edits), part_(part) {}
 
-  absl::StatusOr<FileEditResult> Run(const std::string& path) {
-    ReadOptions read;
-    read.file_system = options_.file_system;
-    ListingBudget budget(options_.limits);
-    CASK_ASSIGN_OR_RETURN(const Model model, OpenModel(path, {read, options_.limits, &budget}));
-    if (model.parts.size() > 1) {
-      return absl::UnimplementedError(absl::StrCat(path, ": is a model in ", model.parts.size(),
-                                                   " files, which are not edited; convert makes one file of them"));
-    }
-    file_ = model.parts[0].file.get();
-    header_ = &model.parts[0].header;
-    result_.notes = model.notes;
-    result_.files.push_back(options_.output.empty() ? path : options_.output);
-    const absl::Status planned = Plan(model.values);
-    if (!planned.ok()) return Annotate(planned, path);
-    for (const KeptTensor& kept : kept_) result_.copied_bytes += kept.tensor->stored_bytes;
-    result_.written_bytes = text_.size();
-    if (!options_.dry_run) CASK_RETURN_IF_ERROR(Write(path));
-    return std::move(result_);
-  }
-
- private:
-  absl::Status Plan(const ValueTree& values) {
-    HeaderText header(header_->big_endian);
-    CASK_RETURN_IF_ERROR(AddKeys(values, &header));
-    for (const auto& [from, to] : edits_.renames) {
-      const absl::Status valid = CheckTensorName(to);
-      if (!valid.ok()) return Annotate(valid, absl::StrCat("tensor ", Quoted(from), " as ", Quoted(to)));
-    }
+  // `first` is the first part of the model, whose keys have the values of `values`; `num_removed` counts tensors of all
+  // parts. Errors: InvalidArgument, without the name of the file.
+  absl::Status Plan(const Part& first, const ValueTree& values, size_t num_removed) {
+    HeaderText header(part_.header.big_endian);
+    CASK_RETURN_IF_ERROR(AddKeys(first, values, num_removed, &header));
     uint64_t offset = 0;
-    for (const HeaderTensor& tensor : header_->tensors) {
-      if (edits_.removed.count(tensor.name) != 0) continue;
+    for (const HeaderTensor& tensor : part_.header.tensors) {
+      if (edits_.removed.count(tensor.name) != 0) {
+        has_changes_ = true;
+        continue;
+      }
       const auto renamed = edits_.renames.find(tensor.name);
-      header.Tensor(renamed != edits_.renames.end() ? renamed->second : tensor.name, *tensor.type, tensor.shape,
-                    offset);
+      const bool is_renamed = renamed != edits_.renames.end();
+      has_changes_ = has_changes_ || is_renamed;
+      header.Tensor(is_renamed ? renamed->second : tensor.name, *tensor.type, tensor.shape, offset);
       kept_.push_back({&tensor, offset});
       offset = (offset + tensor.stored_bytes + alignment_ - 1) / alignment_ * alignment_;
     }
     data_bytes_ = offset;
     AddPadding(&header);
-    text_ = header.Finish(header_->version, alignment_);
+    text_ = header.Finish(part_.header.version, alignment_);
     return absl::OkStatus();
   }
 
-  // The keys that stay, in their order, then the new ones.
-  absl::Status AddKeys(const ValueTree& values, HeaderText* header) {
-    alignment_ = header_->alignment;
+  bool has_changes() const { return has_changes_; }
+  const std::string& path() const { return part_.file->name(); }
+  uint64_t header_bytes() const { return text_.size(); }
+  uint64_t copied_bytes() const {
+    uint64_t bytes = 0;
+    for (const KeptTensor& kept : kept_) bytes += kept.tensor->stored_bytes;
+    return bytes;
+  }
+
+  absl::Status Write(ByteSink* to) const {
+    CASK_RETURN_IF_ERROR(to->Append(text_));
+    return CopyData(to);
+  }
+
+ private:
+  // The keys that stay, in their order, then the new ones, which the first part has.
+  absl::Status AddKeys(const Part& first, const ValueTree& values, size_t num_removed, HeaderText* header) {
+    alignment_ = part_.header.alignment;
+    absl::flat_hash_map<absl::string_view, ValueTree::Id> old_values;
+    for (const HeaderKey& key : first.header.keys) old_values.emplace(key.name, key.value);
     std::vector<absl::string_view> seen;
-    for (const HeaderKey& key : header_->keys) {
+    for (const HeaderKey& key : part_.header.keys) {
       seen.push_back(key.name);
       if (edits_.unset_metadata.count(key.name) != 0) {
         if (key.name == kAlignmentKey) alignment_ = kDefaultAlignment;
+        has_changes_ = true;
+        continue;
+      }
+      const auto set = edits_.set_metadata.find(key.name);
+      if (set != edits_.set_metadata.end()) {
+        const auto old = old_values.find(key.name);
+        CASK_RETURN_IF_ERROR(
+            SetKey(set->first, set->second,
+                   old != old_values.end() ? std::optional<Value>(values.value(old->second)) : std::nullopt, header));
         continue;
       }
       if (key.name == kPaddingKey) continue;
-      const auto set = edits_.set_metadata.find(key.name);
-      if (set != edits_.set_metadata.end()) {
-        CASK_RETURN_IF_ERROR(SetKey(set->first, set->second, values.value(key.value), header));
+      if (key.name == kTensorCountKey && num_removed > 0) {
+        const auto old = old_values.find(key.name);
+        CASK_RETURN_IF_ERROR(SetTensorCount(values.value(old->second), num_removed, header));
         continue;
       }
       std::string typed(static_cast<size_t>(key.stored_bytes), '\0');
-      CASK_RETURN_IF_ERROR(file_->ReadAt(key.offset, absl::MakeSpan(&typed[0], typed.size())));
+      CASK_RETURN_IF_ERROR(part_.file->ReadAt(key.offset, absl::MakeSpan(&typed[0], typed.size())));
       header->Key(key.name, typed);
     }
+    if (&first != &part_) return absl::OkStatus();
     for (const auto& [name, text] : edits_.set_metadata) {
       if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
       CASK_RETURN_IF_ERROR(SetKey(name, text, std::nullopt, header));
@@ -115,6 +126,7 @@ class GgufEditor {
 
   absl::Status SetKey(const std::string& name, absl::string_view text, const std::optional<Value>& old,
                       HeaderText* header) {
+    has_changes_ = true;
     const absl::Status set = [&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(CheckKeyName(name));
       CASK_RETURN_IF_ERROR(CheckWritableKey(name));
@@ -122,11 +134,20 @@ class GgufEditor {
       if (name == kAlignmentKey) {
         CASK_ASSIGN_OR_RETURN(alignment_, AlignmentOfValue(value.root()));
       }
-      CASK_ASSIGN_OR_RETURN(const std::string typed, EncodeValue(value.root(), header_->big_endian));
+      CASK_ASSIGN_OR_RETURN(const std::string typed, EncodeValue(value.root(), part_.header.big_endian));
       header->Key(name, typed);
       return absl::OkStatus();
     }();
     return set.ok() ? set : Annotate(set, absl::StrCat("key ", Quoted(name)));
+  }
+
+  absl::Status SetTensorCount(Value old, size_t num_removed, HeaderText* header) {
+    has_changes_ = true;
+    ValueTree count;
+    count.AddInt(old.int_value() - static_cast<int64_t>(num_removed), old.bits());
+    CASK_ASSIGN_OR_RETURN(const std::string typed, EncodeValue(count.root(), part_.header.big_endian));
+    header->Key(kTensorCountKey, typed);
+    return absl::OkStatus();
   }
 
   // A key whose only use is its length. It lies before the tensors, whose names and sizes come behind all keys.
@@ -144,7 +165,7 @@ class GgufEditor {
   std::string TypedText(absl::string_view text) const {
     ValueTree tree;
     tree.AddText(text);
-    return EncodeValue(tree.root(), header_->big_endian).value();
+    return EncodeValue(tree.root(), part_.header.big_endian).value();
   }
 
   // Neighbours that stay neighbours are copied together, with the padding between them and nothing else: no bytes of a
@@ -164,30 +185,119 @@ class GgufEditor {
         last = kept_[i].tensor;
       }
       const uint64_t end = last->offset + last->stored_bytes;
-      CASK_RETURN_IF_ERROR(to->AppendFrom(*file_, from, end - from));
+      CASK_RETURN_IF_ERROR(to->AppendFrom(*part_.file, from, end - from));
     }
     return pad(data_bytes_);
   }
 
-  absl::Status Write(const std::string& path) {
+  const FileEdits& edits_;
+  const Part& part_;
+  std::vector<KeptTensor> kept_;
+  bool has_changes_ = false;
+  uint64_t alignment_ = 0;   // new
+  uint64_t data_bytes_ = 0;  // new, with padding
+  std::string text_;         // the new header
+};
+
+class GgufEditor {
+ public:
+  GgufEditor(const FileEdits& edits, const FileEditOptions& options) : edits_(edits), options_(options) {}
+
+  absl::StatusOr<FileEditResult> Run(const std::string& path) {
+    ReadOptions read;
+    read.file_system = options_.file_system;
+    ListingBudget budget(options_.limits);
+    CASK_ASSIGN_OR_RETURN(const Model model, OpenModel(path, {read, options_.limits, &budget}));
+    const absl::Status valid = CheckNames(model);
+    if (!valid.ok()) return Annotate(valid, path);
+    std::vector<PartEditor> parts;
+    for (const Part& part : model.parts) {
+      parts.emplace_back(edits_, part);
+      const absl::Status planned = parts.back().Plan(model.parts[0], model.values, edits_.removed.size());
+      if (!planned.ok()) return Annotate(planned, part.file->name());
+    }
+    CASK_ASSIGN_OR_RETURN(const std::vector<NewPart> written, ChooseFiles(path, parts));
+    FileEditResult result;
+    result.notes = model.notes;
+    for (const NewPart& part : written) {
+      result.files.push_back(part.path);
+      result.copied_bytes += part.editor->copied_bytes();
+      result.written_bytes += part.editor->header_bytes();
+    }
+    if (!options_.dry_run) CASK_RETURN_IF_ERROR(Write(written));
+    return result;
+  }
+
+ private:
+  struct NewPart {
+    const PartEditor* editor;
+    std::string path;
+  };
+
+  absl::Status CheckNames(const Model& model) const {
+    absl::flat_hash_set<absl::string_view> names;
+    for (const Part& part : model.parts) {
+      for (const HeaderTensor& tensor : part.header.tensors) names.insert(tensor.name);
+    }
+    for (const std::string& name : edits_.removed) {
+      if (!names.contains(name)) return absl::NotFoundError(absl::StrCat("there is no tensor ", Quoted(name)));
+    }
+    for (const auto& [from, to] : edits_.renames) {
+      if (!names.contains(from)) return absl::NotFoundError(absl::StrCat("there is no tensor ", Quoted(from)));
+      const absl::Status valid = CheckTensorName(to);
+      if (!valid.ok()) return Annotate(valid, absl::StrCat("tensor ", Quoted(from), " as ", Quoted(to)));
+    }
+    return absl::OkStatus();
+  }
+
+  // The files to write: into options_.output all parts, else the one that changes. The names of the parts of a model
+  // say where the others are, so several cannot be replaced at one moment.
+  absl::StatusOr<std::vector<NewPart>> ChooseFiles(const std::string& path,
+                                                   const std::vector<PartEditor>& parts) const {
+    std::vector<NewPart> written;
+    if (parts.size() == 1) {
+      written.push_back({&parts[0], options_.output.empty() ? path : options_.output});
+      return written;
+    }
+    if (options_.output.empty()) {
+      for (const PartEditor& part : parts) {
+        if (part.has_changes()) written.push_back({&part, part.path()});
+      }
+      if (written.size() <= 1) return written;
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, ": ", written.size(), " of the ", parts.size(),
+          " files of the model would change, and they cannot be replaced at one moment; write the model under another "
+          "name (--output NAME",
+          EndOfName(0, parts.size()), ")"));
+    }
+    const std::string end = EndOfName(0, parts.size());
+    if (!absl::EndsWith(options_.output, end)) {
+      return absl::InvalidArgumentError(absl::StrCat(options_.output, ": the name of the first file of a model of ",
+                                                     parts.size(), " files ends in ", end));
+    }
+    const std::string prefix = options_.output.substr(0, options_.output.size() - end.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      written.push_back({&parts[i], absl::StrCat(prefix, EndOfName(i, parts.size()))});
+    }
+    return written;
+  }
+
+  // The first part comes last: a model is complete as soon as it is there.
+  absl::Status Write(const std::vector<NewPart>& parts) const {
     Publication publish({options_.file_system, options_.sync, /*overwrite=*/options_.output.empty()});
-    publish.KeepPermissionsOf(path);
-    CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(result_.files[0]));
-    PacedSink paced(sink, &options_.progress);
-    CASK_RETURN_IF_ERROR(paced.Append(text_));
-    CASK_RETURN_IF_ERROR(CopyData(&paced));
+    uint64_t copied = 0;
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      publish.KeepPermissionsOf(part->editor->path());
+      CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(part->path));
+      PacedSink paced(sink, &options_.progress, copied);
+      CASK_RETURN_IF_ERROR(part->editor->Write(&paced));
+      copied = paced.copied();
+    }
     return publish.Commit();
   }
 
   const FileEdits& edits_;
   const FileEditOptions& options_;
-  FileEditResult result_;
-  const ByteSource* file_ = nullptr;
-  const Header* header_ = nullptr;
-  std::vector<KeptTensor> kept_;
-  uint64_t alignment_ = 0;   // new
-  uint64_t data_bytes_ = 0;  // new, with padding
-  std::string text_;         // the new header
 };
 
 }  // namespace

@@ -16,8 +16,13 @@ namespace tensorcask::gguf {
 // "tensorcask.padding" (FORMAT.md section 3.4) makes them begin at the old offset modulo 4096. A text of set_metadata
 // is a value as GgufWriter::SetParsed has it; the value that it replaces gives the type. Errors, and nothing has
 // changed: as GgufReader::Open; NotFound for a tensor that is not there; InvalidArgument for names and values that the
-// format cannot hold; Unimplemented for a model in several files; AlreadyExists for an options.output that exists;
-// Cancelled; from errno.
+// format cannot hold; AlreadyExists for an options.output that exists; Cancelled; from errno.
+//
+// Of a model in several files the first part gets new keys; a key that other parts repeat changes there, too, and
+// split.tensors.count counts what is left. options.output is the name of the first part ("x-00001-of-00003.gguf"), and
+// all parts are written; the first one appears last, so the model is there whole or not at all. Without options.output
+// one part alone is replaced. Errors: also FailedPrecondition if several would change, which no file system replaces at
+// one moment; InvalidArgument for an options.output that ends otherwise.
 absl::StatusOr<FileEditResult> EditGguf(const std::string& path, const FileEdits& edits,
                                         const FileEditOptions& options);
 

@@ -1,6 +1,6 @@
 // Bytes as an ONNX model, tensor or sequence: what opens keeps its promises, and every way of reading gives the same
-// elements; a model that is made of a model, with the same tensors, has them, too. Inputs that begin with '#' are the
-// external_data of a tensor instead: lines of key, '=' and value.
+// elements; a model that is made of a model, with the same tensors, has them, too, and so has one with another name.
+// Inputs that begin with '#' are the external_data of a tensor instead: lines of key, '=' and value.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/onnx/dtypes.h"
+#include "tensorcask/serialize/onnx/edit_model.h"
 #include "tensorcask/serialize/onnx/internal/external_data.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
 #include "tensorcask/serialize/onnx/onnx_writer.h"
@@ -88,6 +90,33 @@ void CheckCopy(const OnnxReader& reader, absl::string_view bytes) {
   }
 }
 
+// Another name for the first tensor, and an entry of the metadata.
+void CheckEdit(const OnnxReader& reader, absl::string_view bytes) {
+  if (reader.entries().empty()) return;
+  MemoryFileSystem files;
+  files.Put("m.onnx", bytes);
+  const OnnxEntry& first = reader.entries()[0];
+  FileEdits edits;
+  edits.renames = {{first.name, "new name"}};
+  edits.set_metadata = {{"new key", "value"}};
+  FileEditOptions edit;
+  edit.file_system = &files;
+  edit.output = "n.onnx";
+  if (!onnx::EditModel("m.onnx", edits, edit).ok()) return;
+  OnnxReaderOptions read;
+  read.read.file_system = &files;
+  const absl::StatusOr<OnnxReader> after = OnnxReader::Open("n.onnx", read);
+  FUZZ_CHECK(after.ok(), after.status().ToString());
+  FUZZ_CHECK(after->entries().size() == reader.entries().size(), "tensors");
+  FUZZ_CHECK(after->metadata().at("new key") == "value", "metadata");
+  const OnnxEntry* const renamed = after->FindEntry("new name");
+  FUZZ_CHECK(renamed != nullptr && renamed->shape == first.shape && renamed->data_type == first.data_type, first.name);
+  const absl::StatusOr<Tensor> tensor = reader.Read(first.name);
+  const absl::StatusOr<Tensor> again = after->Read("new name");
+  FUZZ_CHECK(tensor.ok() == again.ok(), again.status().ToString());
+  FUZZ_CHECK(!tensor.ok() || tensor->dtype() == DType::kString || again->bytes() == tensor->bytes(), first.name);
+}
+
 void CheckExternal(absl::string_view text) {
   std::vector<onnx::ExternalEntry> entries;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -132,7 +161,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     FUZZ_CHECK(names.insert(entry.name).second, entry.name);
     CheckTensor(*reader, entry, size);
   }
-  if (reader->kind() == OnnxReader::Kind::kModel) CheckCopy(*reader, bytes);
+  if (reader->kind() == OnnxReader::Kind::kModel) {
+    CheckCopy(*reader, bytes);
+    CheckEdit(*reader, bytes);
+  }
   int64_t damages = 0;
   const absl::StatusOr<OnnxCounts> counts = reader->VerifyAll([&](const OnnxDamage&) { ++damages; });
   FUZZ_CHECK(counts.ok(), counts.status().ToString());

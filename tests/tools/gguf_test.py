@@ -232,9 +232,62 @@ class Files(Archives):
         done = run("convert", self.path("s-00002-of-00002.gguf"), self.path("one.gguf"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(read(self.path("one.gguf")), read(self.small))
-        done = run("edit", "--set", "a=b", self.path("s-00001-of-00002.gguf"))
+
+    def split(self):
+        """The two parts of a model: their names, and what makes them of keys and tensors."""
+        def first(keys, tensors, count=2):
+            return gguf(dict(keys, **{"split.no": ("uint16", 0), "split.count": ("uint16", 2),
+                                      "split.tensors.count": ("int32", count)}), tensors)  # fmt: skip
+
+        def second(keys, tensors, count=2):
+            return gguf(dict({"split.no": ("uint16", 1), "split.count": ("uint16", 2)}, **keys,
+                             **{"split.tensors.count": ("int32", count)}), tensors)  # fmt: skip
+
+        return first, second
+
+    def test_a_split_model_is_edited(self):
+        first, second = self.split()
+        w, q = ([2, 3], 0, struct.pack("<6f", *range(6))), ([32, 2], 8, Q8_0)
+        keys = {"general.name": ("text", "tiny"), "n": ("uint32", 1), "both": ("uint32", 5)}
+        paths = [self.path(f"s-0000{i}-of-00002.gguf") for i in (1, 2)]
+        both = {"both": ("uint32", 5)}
+        self.put("s-00001-of-00002.gguf", first(keys, {"w": w}))
+        self.put("s-00002-of-00002.gguf", second(both, {"q": q}))
+        # One file changes.
+        out = self.good("edit", "--rename", "q=blocks", paths[0])
+        self.assertIn("1 tensor renamed", out)
+        self.assertEqual((read(paths[0]), read(paths[1])), (first(keys, {"w": w}), second(both, {"blocks": q})))
+        self.good("edit", "--set", "n=2", "--set", "new=x", "--unset", "general.name", paths[1])
+        new = {"n": ("uint32", 2), "both": ("uint32", 5)}
+        in_order = gguf({**new, "split.no": ("uint16", 0), "split.count": ("uint16", 2), "split.tensors.count": ("int32", 2),
+                         "new": ("text", "x")}, {"w": w})  # fmt: skip
+        self.assertEqual((read(paths[0]), read(paths[1])), (in_order, second(both, {"blocks": q})))
+        # Several would change.
+        before = [read(path) for path in paths]
+        for arguments in (["--rename", "w=v", "--rename", "blocks=b"], ["--remove", "w"], ["--set", "both=6"]):
+            for dry in ([], ["--dry-run"]):
+                done = run("edit", *arguments, *dry, paths[0])
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn("2 of the 2 files of the model would change, and they cannot be replaced at one moment; write "
+                              "the model under another name (--output NAME-00001-of-00002.gguf)", done.stderr)  # fmt: skip
+        done = run("edit", "--remove", "w", "-o", self.path("t.gguf"), paths[0])
         self.assertEqual(done.returncode, 1)
-        self.assertIn("convert makes one file of them", done.stderr)
+        self.assertIn("t.gguf: the name of the first file of a model of 2 files ends in -00001-of-00002.gguf", done.stderr)
+        self.assertEqual([read(path) for path in paths], before)
+        out = self.good("edit", "--remove", "w", "--set", "both=6", "-o", self.path("t-00001-of-00002.gguf"), paths[1])
+        self.assertIn("wrote 2 files, ", out)
+        self.assertEqual(read(self.path("t-00002-of-00002.gguf")), second({"both": ("uint32", 6)}, {"blocks": q}, 1))
+        self.good("verify", self.path("t-00001-of-00002.gguf"))
+        self.assertEqual([one["name"] for one in self.listing(self.path("t-00001-of-00002.gguf"))["tensors"]], ["blocks"])
+        self.assertEqual([read(path) for path in paths], before)
+        # Nothing is replaced with -o.
+        os.remove(self.path("t-00001-of-00002.gguf"))
+        done = run("edit", "--remove", "w", "-o", self.path("t-00001-of-00002.gguf"), paths[0])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("t-00002-of-00002.gguf", done.stderr)
+        self.assertFalse(os.path.exists(self.path("t-00001-of-00002.gguf")))
+        done = run("edit", "--rename", "none=x", paths[0])
+        self.assertNotEqual(done.returncode, 0)
 
     def test_values(self):
         lines = self.good("ls", "--values", self.small).splitlines()

@@ -34,7 +34,7 @@ struct SplitKey {
 };
 constexpr SplitKey kNumberKey = {"split.no", ValueKind::kUint, 16};
 constexpr SplitKey kCountKey = {"split.count", ValueKind::kUint, 16};
-constexpr SplitKey kTensorsKey = {"split.tensors.count", ValueKind::kInt, 32};
+constexpr SplitKey kTensorsKey = {kTensorCountKey, ValueKind::kInt, 32};
 
 bool IsOfOnePart(absl::string_view name) { return name == kNumberKey.name || name == "general.alignment"; }
 
@@ -66,10 +66,6 @@ absl::StatusOr<Split> SplitOf(const Header& header, const ValueTree& tree) {
     return absl::DataLossError(absl::StrCat("is part ", split.number + 1, " of a model of ", split.count, " parts"));
   }
   return split;
-}
-
-std::string EndOfName(uint64_t number, uint64_t count) {
-  return absl::StrFormat("-%05d-of-%05d.gguf", number + 1, count);
 }
 
 absl::StatusOr<Part> OpenPart(std::shared_ptr<const ByteSource> file, const OpenOptions& options,
@@ -216,6 +212,10 @@ absl::StatusOr<Model> OpenAll(std::shared_ptr<const ByteSource> file, const std:
 }
 
 }  // namespace
+
+std::string EndOfName(uint64_t number, uint64_t count) {
+  return absl::StrFormat("-%05d-of-%05d.gguf", number + 1, count);
+}
 
 absl::StatusOr<Model> OpenModel(const std::string& path, const OpenOptions& options) {
   CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));

@@ -7,11 +7,13 @@
 #ifndef TENSORCASK_SERIALIZE_GGUF_INTERNAL_OPEN_PARTS_H_
 #define TENSORCASK_SERIALIZE_GGUF_INTERNAL_OPEN_PARTS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/gguf/internal/header.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
@@ -36,6 +38,10 @@ struct OpenOptions {
   DecodeLimits limits;
   ListingBudget* budget;
 };
+
+// How the name of a part ends: "-00001-of-00003.gguf" for the number 0 of 3.
+std::string EndOfName(uint64_t number, uint64_t count);
+inline constexpr absl::string_view kTensorCountKey = "split.tensors.count";  // of all parts
 
 // Errors, which name the file: as OpenFileSource and ParseHeader; DataLoss if the parts do not fit together; NotFound
 // for a part that is missing; FailedPrecondition for a part whose name does not say where the others are.

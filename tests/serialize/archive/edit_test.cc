@@ -22,6 +22,9 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/edit_index.h"
+#include "tensorcask/serialize/gguf/edit_file.h"
+#include "tensorcask/serialize/gguf/gguf_reader.h"
+#include "tensorcask/serialize/gguf/gguf_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
@@ -74,7 +77,7 @@ Tensors Sample() {
 
 FileEdits Renames() {
   FileEdits edits;
-  edits.renames = {{"dense/kernel", "encoder/kernel with a much longer name than the header has room for, really"},
+  edits.renames = {{"dense/kernel", "encoder/kernel with a longer name than a header has room for"},
                    {"dense/bias", "encoder/bias"}};
   return edits;
 }
@@ -173,6 +176,25 @@ absl::StatusOr<Tensors> LoadCheckpoint(FileSystem* files) {
   return tensors;
 }
 
+absl::Status SaveGguf(FileSystem* files) {
+  GgufWriterOptions options;
+  options.file_system = files;
+  CASK_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create("m.gguf", options));
+  for (const auto& [name, tensor] : Sample()) CASK_RETURN_IF_ERROR(writer.Add(name, tensor));
+  return writer.Finish();
+}
+
+absl::StatusOr<Tensors> LoadGguf(FileSystem* files) {
+  GgufReaderOptions options;
+  options.read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const GgufReader reader, GgufReader::Open("m.gguf", options));
+  Tensors tensors;
+  for (const GgufEntry& entry : reader.entries()) {
+    CASK_ASSIGN_OR_RETURN(tensors[entry.name], reader.Read(entry.name));
+  }
+  return tensors;
+}
+
 std::string SampleModel() {
   std::string graph;
   for (const auto& [name, tensor] : Sample()) {
@@ -213,6 +235,8 @@ const Format kFormats[] = {
      EditSafetensors},
     {"Npz", SaveNpz, LoadNpz,
      [](const FileEdits& edits, const FileEditOptions& options) { return npy::EditNpz("m.npz", edits, options); }},
+    {"Gguf", SaveGguf, LoadGguf,
+     [](const FileEdits& edits, const FileEditOptions& options) { return gguf::EditGguf("m.gguf", edits, options); }},
     {"Onnx", SaveOnnx, LoadOnnx,
      [](const FileEdits& edits, const FileEditOptions& options) { return onnx::EditModel("m.onnx", edits, options); }},
     {"Checkpoint", SaveCheckpoint, LoadCheckpoint,
