@@ -200,7 +200,7 @@ absl::StatusOr<ExitCode> Convert(const ConvertFlags& flags, Console& console) {
     sources.push_back(input.get());
     inputs.push_back(std::move(input));
   }
-  const AllFormats formats = FormatsWith(flags.output.of_formats);
+  const AllFormats formats = FormatsWith(ForCopies(flags.input.of_formats, flags.output.of_formats));
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const target, TargetFormat(flags.destination(), flags.to, formats.list()));
   CASK_RETURN_IF_ERROR(SetOptions(flags, sources, *target, &options, console));
   OutputOptions output = flags.output;

@@ -184,7 +184,7 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   if (!source_format.is_none()) open.options.format = FromText(source_format, "source_format");
   const std::unique_ptr<ArchiveReader> archive = Open(open);
   const std::string path = FromPath(destination);
-  const AllFormats formats = FormatsWith(of_formats.options);
+  const AllFormats formats = FormatsWith(ForCopies(open.of_formats, of_formats.options));
   const ArchiveFormat& target = TargetFormat(path, format, formats.list());
   CheckGiven(of_formats, target);
   ConvertOptions options;

@@ -70,6 +70,7 @@ class OnnxWriter::Impl {
     OnnxReaderOptions open;
     open.read = read;
     open.limits = options_.limits;
+    open.constants = options_.constants;
     CASK_ASSIGN_OR_RETURN(OnnxReader reader, OnnxReader::Open(base, open));
     if (reader.kind() != OnnxReader::Kind::kModel) {
       return absl::InvalidArgumentError(absl::StrCat(base, ": is no model of ONNX, which the new one is made of"));
@@ -79,6 +80,7 @@ class OnnxWriter::Impl {
     onnx::WalkOptions walk;
     walk.limits = options_.limits;
     walk.enclosing = true;
+    walk.constants = options_.constants;
     CASK_ASSIGN_OR_RETURN(found_, onnx::FindTensors(*base_, onnx::MessageKind::kModel, walk));
     if (options_.use_side_file && !options_.side_file.empty()) {
       CASK_RETURN_IF_ERROR(Annotate(ContainedName(options_.side_file).status(), "the name of the side file"));
@@ -260,7 +262,8 @@ class OnnxWriter::Impl {
     for (Planned& tensor : planned_) {
       const auto found = numbers.find(tensor.name);
       if (found == numbers.end()) {
-        odd.push_back(absl::StrCat(Quoted(tensor.name), " is no initializer"));
+        odd.push_back(absl::StrCat(Quoted(tensor.name),
+                                   options_.constants ? " is no initializer or constant" : " is no initializer"));
         continue;
       }
       tensor.number = found->second;

@@ -47,6 +47,9 @@ struct OnnxWriterOptions {
   bool use_side_file = false;
   std::string side_file;  // its name; "": that of the model with ".data" behind it
   uint64_t least_side_bytes = 1024;
+  // Of a model: tensors of Constant nodes may get new elements, too, by the names that OnnxReaderOptions::constants
+  // gives them.
+  bool constants = false;
   DecodeLimits limits;  // of the base
 };
 

@@ -150,6 +150,23 @@ class Onnx(Archives):
         self.assertFalse(os.path.exists(self.path("kernel.pb")))
         self.assertEqual(self.good("convert", "--allow-loss", "--to", "onnx", source, self.path("kernel.pb")).count("lost"), 2)
 
+    def test_constants_are_replaced_too(self):
+        constant = lambda content: sub(1, sub(2, b"c") + sub(4, b"Constant") + sub(  # noqa: E731
+            5, sub(1, b"value") + sub(5, raw(1, (2, 3), b"", content)) + number(20, 4)))  # fmt: skip
+        base = self.file("m.onnx", model(raw(2, (2,), b"w", b"ab"), graph=constant(KERNEL)))
+        self.good("convert", "--constants", base, self.path("same.onnx"))
+        self.assertEqual(read(self.path("same.onnx")), read(base))
+        new = struct.pack("<6f", *range(10, 16))
+        self.file("other.onnx", model(graph=constant(new)))
+        self.good("convert", "--constants", self.path("other.onnx"), self.path("c.safetensors"))
+        done = run("convert", "--replace-in", base, self.path("c.safetensors"), self.path("n.onnx"))
+        self.assert_one_line(done, 1, '"c" is no initializer')
+        self.good("convert", "--constants", "--replace-in", base, self.path("c.safetensors"), self.path("n.onnx"))
+        self.assertEqual(read(self.path("n.onnx")), model(raw(2, (2,), b"w", b"ab"), graph=constant(new)))
+        done = run("convert", "--constants", "--rename", "c=x", "--replace-in", base, self.path("c.safetensors"),
+                   self.path("o.onnx"))  # fmt: skip
+        self.assert_one_line(done, 1, '"x" is no initializer or constant')
+
     def test_edit(self):
         node = lambda name: sub(1, sub(1, name) + sub(2, b"y") + sub(4, b"Relu"))  # noqa: E731
         content = lambda name, *props: model(  # noqa: E731

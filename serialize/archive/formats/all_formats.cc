@@ -81,6 +81,14 @@ absl::Span<const FormatOption> FormatOptionList() {
   return *options;
 }
 
+FormatOptions ForCopies(FormatOptions reading, FormatOptions writing) {
+  for (const FormatOption& option : FormatOptionList()) {
+    if (option.use != Use::kReading) continue;
+    std::visit([&](auto field) { *field(&writing) = *field(&reading); }, option.field);
+  }
+  return writing;
+}
+
 std::string NotForFormat(const FormatOption& option, absl::string_view called, const ArchiveFormat& format) {
   if (std::find(option.formats.begin(), option.formats.end(), format.name()) != option.formats.end()) return "";
   return absl::StrCat(called, " is for ", absl::StrJoin(option.formats, " and "), " files, not for ",

@@ -91,6 +91,10 @@ struct FormatOption {
 // In the order of help texts.
 absl::Span<const FormatOption> FormatOptionList();
 
+// The options for reading of one, and those for writing of the other: what a program that copies hands to the format of
+// the copy, since the names of tensors depend on how they were read.
+FormatOptions ForCopies(FormatOptions reading, FormatOptions writing);
+
 // A sentence on an option of other formats, which was given as `called`: "--shard-size is for safetensors files, not
 // for an npz file". "": the option is one of this format.
 std::string NotForFormat(const FormatOption& option, absl::string_view called, const ArchiveFormat& format);

@@ -234,6 +234,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> OnnxArchiveFormat::Create(const s
   write.file_system = options.file_system;
   write.sync = options.sync;
   write.overwrite = options.overwrite;
+  write.constants = options_.constants;
   write.use_side_file = options_.side_file.has_value();
   write.side_file = options_.side_file.value_or("");
   const bool is_tensor = absl::EndsWithIgnoreCase(path, kTensorExtension);

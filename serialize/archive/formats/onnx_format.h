@@ -24,7 +24,8 @@
 namespace tensorcask {
 
 struct OnnxFormatOptions {
-  bool constants = false;    // lists the tensors of Constant nodes, too
+  // Lists the tensors of Constant nodes, too; in a model that is written they may get new elements.
+  bool constants = false;
   bool follow_links = true;  // false: side files that are links are refused (OnnxReaderOptions::follow_links)
   std::string base_model;    // of a model that is written (OnnxWriter::CreateModel); "": source_path
   // The name of the side file for the elements of a model that is written; "" for a name that the format chooses,

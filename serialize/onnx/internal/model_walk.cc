@@ -92,6 +92,7 @@ struct Frame {
   Field output;                             // of a node: the first
   Field type;                               // of a node
   std::unique_ptr<TensorMessage> constant;  // the tensor of a node's attribute, with WalkOptions::constants
+  Field attribute;                          // which has it
   std::string path;                         // of a sequence: "0.2.", in front of the numbers of its tensors
   Field field;                              // that has the message; size 0 and position 0: the file
   size_t tensors_before = 0;                // in the list
@@ -165,7 +166,9 @@ class Walk {
       CASK_ASSIGN_OR_RETURN(const std::string type, ReadText(&cursor_, frame.type, options_.limits));
       if (type == "Constant") {
         CASK_ASSIGN_OR_RETURN(std::string name, ReadText(&cursor_, frame.output, options_.limits));
+        const Field attribute = frame.attribute;
         CASK_RETURN_IF_ERROR(Add(std::move(name), "", std::move(*frame.constant), frame.graph));
+        NoteEnclosing(attribute, found_.tensors.size() - 1);
       }
       cursor_.Seek(end);
     }
@@ -217,7 +220,9 @@ class Walk {
       const bool is_of_node = stack_.size() > 1 && stack_[stack_.size() - 2].message == Message::kNode;
       if (options_.constants && is_of_node) {
         CASK_ASSIGN_OR_RETURN(TensorMessage tensor, Parse(field));
-        stack_[stack_.size() - 2].constant = std::make_unique<TensorMessage>(std::move(tensor));
+        Frame& node = stack_[stack_.size() - 2];
+        node.constant = std::make_unique<TensorMessage>(std::move(tensor));
+        node.attribute = frame.field;
       }
     } else {
       const std::string position =

@@ -85,6 +85,20 @@ TEST(FormatOptions, HaveAFieldOfTheirOwn) {
   EXPECT_EQ(fields.size(), FormatOptionList().size());
 }
 
+TEST(FormatOptions, OfACopyAreThoseOfBothSides) {
+  FormatOptions reading;
+  reading.onnx.constants = true;
+  reading.onnx.base_model = "not for reading";
+  FormatOptions writing;
+  writing.safetensors.max_shard_bytes = 7;
+  writing.gguf.blocks_as_bytes = true;
+  const FormatOptions both = ForCopies(reading, writing);
+  EXPECT_TRUE(both.onnx.constants);
+  EXPECT_EQ(both.onnx.base_model, "");
+  EXPECT_EQ(both.safetensors.max_shard_bytes, 7u);
+  EXPECT_FALSE(both.gguf.blocks_as_bytes);
+}
+
 TEST(FormatOptions, OfOtherFormatsAreNamed) {
   const absl::Span<const FormatOption> all = FormatOptionList();
   const auto option = [&](absl::string_view name) {
