@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tensorcask/tensor/base/utf8.h"
+#include "tensorcask/tensor/base/json_string.h"
 
 namespace tensorcask {
 namespace {
@@ -195,22 +195,8 @@ class JsonWriter {
 }  // namespace
 
 std::string JsonQuoted(absl::string_view text) {
-  const bool is_utf8 = internal::IsUtf8(text);
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppendFormat(&out, "\\u%04x", byte);
-    } else if (byte >= 0x80 && !is_utf8) {
-      out += "\xef\xbf\xbd";
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
+  std::string out;
+  internal::AppendJsonString(text, internal::JsonEscapes::kUnicode, &out);
   return out;
 }
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/tensor/base/utf8.h"
+#include "tensorcask/tensor/base/json_string.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/inspect/report.h"
 #include "tensorcask/tensor/strided/memory_format.h"
@@ -39,25 +39,9 @@ class JsonObject {
   }
   // Any bytes; see ToJson.
   void Text(absl::string_view name, absl::string_view value) {
-    std::string json = "\"";
-    bool exact = true;
-    for (absl::string_view rest = value; !rest.empty();) {
-      const size_t size = internal::Utf8CharacterBytes(rest);
-      const char c = rest[0];
-      if (size == 0) {
-        json += "\xef\xbf\xbd";
-        exact = false;
-      } else if (c == '"' || c == '\\') {
-        json += '\\';
-        json += c;
-      } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-        absl::StrAppendFormat(&json, "\\u%04x", static_cast<unsigned>(c));
-      } else {
-        absl::StrAppend(&json, rest.substr(0, size));
-      }
-      rest.remove_prefix(size == 0 ? 1 : size);
-    }
-    Raw(name, json + "\"");
+    std::string json;
+    const bool exact = internal::AppendJsonString(value, internal::JsonEscapes::kUnicode, &json);
+    Raw(name, json);
     if (!exact) Raw(absl::StrCat(name, "_hex"), absl::StrCat("\"", absl::BytesToHexString(value), "\""));
   }
 

@@ -7,6 +7,7 @@
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/json_events.h"
+#include "tensorcask/tensor/base/json_string.h"
 
 namespace tensorcask::safetensors {
 namespace {
@@ -68,7 +69,7 @@ std::string AliasList(const std::set<std::string>& keys) {
   std::string list = "[";
   for (const std::string& key : keys) {
     if (list.size() > 1) list += ',';
-    AppendJsonString(key, &list);
+    internal::AppendJsonString(key, internal::JsonEscapes::kShort, &list);
   }
   return list + "]";
 }

@@ -18,6 +18,7 @@
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/json_string.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/utf8.h"
@@ -26,7 +27,7 @@ namespace tensorcask::safetensors {
 namespace {
 
 void AppendTensor(const PlannedTensor& tensor, uint64_t begin, std::string* out) {
-  AppendJsonString(tensor.name, out);
+  internal::AppendJsonString(tensor.name, internal::JsonEscapes::kShort, out);
   absl::StrAppend(out, R"(:{"dtype":")", SafetensorsDTypeName(tensor.dtype), R"(","shape":[)",
                   absl::StrJoin(tensor.shape.dims(), ","), R"(],"data_offsets":[)", begin, ",",
                   begin + tensor.stored_bytes, "]}");
@@ -94,9 +95,9 @@ absl::Status WriteHeader(const PlanOptions& options, const Metadata& aliases, Fi
   }
   ForEachOfBoth(metadata, aliases, [&](const std::string& key, const std::string& value) {
     absl::StrAppend(&header, separator);
-    AppendJsonString(key, &header);
+    internal::AppendJsonString(key, internal::JsonEscapes::kShort, &header);
     header.push_back(':');
-    AppendJsonString(value, &header);
+    internal::AppendJsonString(value, internal::JsonEscapes::kShort, &header);
     separator = ",";
   });
   const bool has_metadata = options.checksums || has_entries;
@@ -139,43 +140,6 @@ absl::Status CheckName(absl::string_view name) {
     return absl::InvalidArgumentError(absl::StrCat("name ", Quoted(name), " is reserved"));
   }
   return absl::OkStatus();
-}
-
-// As serde_json writes strings: other characters than these stand as they are.
-void AppendJsonString(absl::string_view text, std::string* out) {
-  out->push_back('"');
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out->append("\\\"");
-        break;
-      case '\\':
-        out->append("\\\\");
-        break;
-      case '\b':
-        out->append("\\b");
-        break;
-      case '\f':
-        out->append("\\f");
-        break;
-      case '\n':
-        out->append("\\n");
-        break;
-      case '\r':
-        out->append("\\r");
-        break;
-      case '\t':
-        out->append("\\t");
-        break;
-      default:
-        if (static_cast<unsigned char>(c) >= 0x20) {
-          out->push_back(c);
-        } else {
-          absl::StrAppendFormat(out, "\\u%04x", static_cast<unsigned>(c));
-        }
-    }
-  }
-  out->push_back('"');
 }
 
 absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std::vector<PlannedTensor>* tensors) {
@@ -273,9 +237,9 @@ std::string IndexText(absl::Span<const PlannedTensor> tensors, absl::Span<const 
   absl::string_view separator = "\n    ";
   for (const auto& [name, file] : by_name) {
     absl::StrAppend(&text, separator);
-    AppendJsonString(name, &text);
+    internal::AppendJsonString(name, internal::JsonEscapes::kShort, &text);
     text += ": ";
-    AppendJsonString(files[file], &text);
+    internal::AppendJsonString(files[file], internal::JsonEscapes::kShort, &text);
     separator = ",\n    ";
   }
   return absl::StrCat(text, "\n  }\n}\n");

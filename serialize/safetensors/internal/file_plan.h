@@ -47,9 +47,6 @@ struct FilePlan {
 // Errors: InvalidArgument, without the file, for a name that no tensor or alias can have.
 absl::Status CheckName(absl::string_view name);
 
-// `text` as a string of JSON, in the form of FORMAT.md section 2. Requires: UTF-8.
-void AppendJsonString(absl::string_view text, std::string* out);
-
 // At least one file. Errors: InvalidArgument if a header is larger, or a file is, than the format allows.
 absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std::vector<PlannedTensor>* tensors);
 

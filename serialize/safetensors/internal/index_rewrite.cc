@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
+#include "tensorcask/tensor/base/json_string.h"
 
 namespace tensorcask::safetensors {
 namespace {
@@ -69,9 +70,9 @@ absl::StatusOr<std::string> ReplaceWeightMap(absl::string_view text, const std::
   absl::string_view separator = "{\n    ";
   for (const auto& [name, file] : files) {
     absl::StrAppend(&map, separator);
-    AppendJsonString(name, &map);
+    internal::AppendJsonString(name, internal::JsonEscapes::kShort, &map);
     absl::StrAppend(&map, ": ");
-    AppendJsonString(file, &map);
+    internal::AppendJsonString(file, internal::JsonEscapes::kShort, &map);
     separator = ",\n    ";
   }
   return absl::StrCat(text.substr(0, at), files.empty() ? "{" : map, files.empty() ? "}" : "\n  }",
