@@ -49,7 +49,7 @@ ValueTree::Id ValueTree::AddParent(ValueKind kind, absl::Span<const Id> items) {
     depth = std::max(depth, node.depth);
     num_values = node.num_values < kMostValues - num_values ? num_values + node.num_values : kMostValues;
   }
-  const Id id = Add(kind, 0, items_.size(), items.size());
+  const Id id = Add(kind, 0, items.empty() ? 0 : items_.size(), items.size());
   nodes_[id].depth = depth + 1;
   nodes_[id].num_values = num_values;
   items_.insert(items_.end(), items.begin(), items.end());
@@ -84,6 +84,10 @@ ValueTree::Id ValueTree::AddFileArray(const FileArray& array) {
 ValueTree::Id ValueTree::AddItems(ValueKind kind, absl::Span<const Id> items) {
   CASK_CHECK(HasItems(kind), "a kind with items");
   return AddParent(kind, items);
+}
+
+ValueTree::Id ValueTree::AddEmptyList(ValueKind item_kind, int item_bits) {
+  return Add(ValueKind::kList, item_bits, static_cast<uint64_t>(item_kind));
 }
 
 ValueTree::Id ValueTree::AddMap(absl::Span<const std::pair<Id, Id>> entries) {
@@ -145,6 +149,10 @@ const FileArray& Value::file_array() const { return tree_->arrays_[Checked(Value
 size_t Value::size() const {
   if (kind() == ValueKind::kMap) return node().size / 2;
   return HasItems(kind()) ? node().size : 0;
+}
+
+ValueKind Value::empty_item_kind() const {
+  return kind() == ValueKind::kList && node().size == 0 ? static_cast<ValueKind>(node().data) : ValueKind::kNone;
 }
 
 Value Value::item(size_t i) const {

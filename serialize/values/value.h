@@ -85,6 +85,8 @@ class ValueTree {
   Id AddTensor(uint64_t number);
   Id AddFileArray(const FileArray& array);
   Id AddItems(ValueKind kind, absl::Span<const Id> items);  // kList, kTuple, kSet, kSize
+  // A list without items that says what they would be: numbers of `item_bits` bits, or texts (0).
+  Id AddEmptyList(ValueKind item_kind, int item_bits);
   Id AddMap(absl::Span<const std::pair<Id, Id>> entries);   // keys and values; FindValue finds the last of equal keys
   Id AddObject(absl::string_view class_name, Id arguments, Id state);
 
@@ -134,6 +136,8 @@ class Value {
 
   // Items of a list, tuple, set or Size, entries of a map; 0 for other kinds.
   size_t size() const;
+  // What the items of a list without items would be, if AddEmptyList made it: bits() has their bits. Else kNone.
+  ValueKind empty_item_kind() const;
   Value item(size_t i) const;   // of a list, tuple, set or Size. Requires: i < size()
   Value key(size_t i) const;    // of a map. Requires: the same
   Value entry(size_t i) const;  // the value of key(i)

@@ -58,6 +58,8 @@ KEYS = {
     "tiny.flag": ("bool", True),
     "tiny.sections": ("int32", [1, -2, 3]),
     "tokens": ("text", [f"t{i}" for i in range(100)]),
+    "tiny.none": ("float32", []),
+    "tiny.no_texts": ("text", []),
     "note": ("text", "x" * 200),
 }
 Q8_0 = struct.pack("<e", 0.5) + bytes(range(32)) + struct.pack("<e", -2) + bytes(range(1, 33))
@@ -111,7 +113,7 @@ class Files(Archives):
         target = self.path("m.safetensors")
         done = run("convert", self.small, target)
         self.assertEqual(done.returncode, 0)
-        self.assertIn('2 values beside the tensors are not copied: "tiny.sections", "tokens"',
+        self.assertIn('4 values beside the tensors are not copied: "tiny.sections", "tokens", "tiny.none", "tiny.no_texts"',
                       done.stderr)  # fmt: skip
         self.assertEqual(self.good("diff", self.small, target), "2 tensors equal, 0 different\n")
         metadata = self.listing(target)["metadata"]

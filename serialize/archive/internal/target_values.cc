@@ -174,6 +174,7 @@ class Chooser {
       case ValueKind::kMap:
         return tree.AddMap({});
       case ValueKind::kList:
+        return tree.AddEmptyList(value.empty_item_kind(), value.bits());
       case ValueKind::kTuple:
       case ValueKind::kSet:
       case ValueKind::kSize:

@@ -52,6 +52,7 @@ class ValueParser {
   }
 
   absl::StatusOr<ValueTree::Id> Items(const ValueType& type, uint64_t count) {
+    if (count == 0) return memory_->tree->AddEmptyList(type.kind, type.kind == ValueKind::kBool ? 0 : type.bits);
     std::vector<ValueTree::Id> items;
     for (uint64_t i = 0; i < count; ++i) {
       CASK_ASSIGN_OR_RETURN(const ValueTree::Id item, Single(type));

@@ -38,6 +38,7 @@ std::optional<uint32_t> TypeOf(ValueKind kind, int bits) {
   if (is_number && bits == 0) bits = 64;
   if (kind == ValueKind::kFloat && bits == 16) bits = 32;
   if (kind == ValueKind::kTuple || kind == ValueKind::kSize) kind = ValueKind::kList;
+  if (kind == ValueKind::kList) bits = 0;  // those of an empty list are of its items
   for (uint32_t number = 0; number < std::size(kValueTypes); ++number) {
     if (kValueTypes[number].kind == kind && kValueTypes[number].bits == bits) return number;
   }
@@ -50,7 +51,10 @@ absl::Status NoType(absl::string_view what) {
 
 // The type of the elements of a list, which all have it.
 absl::StatusOr<uint32_t> TypeOfItems(Value list) {
-  if (list.size() == 0) return *TypeOf(ValueKind::kInt, 32);
+  if (list.size() == 0) {
+    const std::optional<uint32_t> type = TypeOf(list.empty_item_kind(), list.bits());
+    return type && *type != kArrayType ? *type : *TypeOf(ValueKind::kInt, 32);
+  }
   std::optional<uint32_t> type;
   for (size_t i = 0; i < list.size(); ++i) {
     const std::optional<uint32_t> of_item = TypeOf(list.item(i).kind(), list.item(i).bits());

@@ -90,6 +90,9 @@ TEST(GgufWriter, WritesWhatItReads) {
   file.AddKey("k.many", kGgufArray, file.Array(kGgufText, 1000, items));
   file.AddKey("k.flags", kGgufArray, file.Array(kGgufBool, 3, absl::string_view("\0\1\1", 3)));
   file.AddKey("k.floats", kGgufArray, file.Array(kGgufFloat32, 1, file.Number(0.1f)));
+  for (const GgufValueType type : {kGgufUint8, kGgufBool, kGgufText, kGgufFloat32, kGgufInt64}) {
+    file.AddKey(absl::StrCat("k.none", static_cast<int>(type)), kGgufArray, file.Array(type, 0, ""));
+  }
   file.AddTensor("scalar", {}, 0, file.Number(2.5f));
   file.AddTensor("empty", {0, 3}, 26, "");
   file.AddTensor("last", {1}, 27, file.Number<int64_t>(-1));

@@ -47,6 +47,14 @@ TEST(ValueTest, KeepsWhatItWasGiven) {
   const Value list = tree.value(tree.AddItems(ValueKind::kList, {one, one}));
   EXPECT_EQ(list.size(), 2u);
   EXPECT_EQ(list.item(1).int_value(), 1);
+  EXPECT_EQ(list.empty_item_kind(), ValueKind::kNone);
+  EXPECT_EQ(tree.value(tree.AddItems(ValueKind::kList, {})).empty_item_kind(), ValueKind::kNone);
+  EXPECT_EQ(tree.value(tree.AddItems(ValueKind::kTuple, {})).empty_item_kind(), ValueKind::kNone);
+  const Value empty = tree.value(tree.AddEmptyList(ValueKind::kUint, 16));
+  EXPECT_EQ(empty.size(), 0u);
+  EXPECT_EQ(empty.num_children(), 0u);
+  EXPECT_EQ(empty.empty_item_kind(), ValueKind::kUint);
+  EXPECT_EQ(empty.bits(), 16);
   const Value map = tree.value(tree.AddMap({{one, list.id()}}));
   EXPECT_EQ(map.key(0).int_value(), 1);
   EXPECT_EQ(map.entry(0).id(), list.id());
