@@ -19,16 +19,15 @@ struct ScaleAndMin {
   int min;
 };
 
-// Digits in base 3, of each byte first the first one. A byte is scaled so that multiplying by 3 moves the next digit
-// above it.
+// Digits in base 3, of each byte first the first one, each less 1. A byte is scaled so that multiplying by 3 moves the
+// next digit above it: the digit is rest * 3 >> 8.
 template <int kBytes, int kDigits>
-void DecodeTernary(const uint8_t* bytes, float d, float* out) {
+void TernaryCodes(const uint8_t* __restrict bytes, int8_t* __restrict codes) {
   constexpr uint8_t kPowers[5] = {1, 3, 9, 27, 81};
   for (int digit = 0; digit < kDigits; ++digit) {
     for (int i = 0; i < kBytes; ++i) {
       const auto rest = static_cast<uint8_t>(bytes[i] * kPowers[digit]);
-      const auto value = static_cast<int16_t>(rest * 3 >> 8);
-      out[digit * kBytes + i] = static_cast<float>(value - 1) * d;
+      codes[digit * kBytes + i] = static_cast<int8_t>((rest >= 86 ? 1 : 0) + (rest >= 171 ? 1 : 0) - 1);
     }
   }
 }
@@ -36,7 +35,7 @@ void DecodeTernary(const uint8_t* bytes, float d, float* out) {
 }  // namespace
 
 void DecodeQ2K(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<84, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<84, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 80);
     const float dmin = HalfAt(block + 82);
     for (int group = 0; group < 16; ++group) {  // of 16 elements
@@ -52,7 +51,7 @@ void DecodeQ2K(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeQ3K(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<110, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<110, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 108);
     const uint8_t* const scales = block + 96;
     for (int group = 0; group < 16; ++group) {  // of 16 elements
@@ -71,7 +70,7 @@ void DecodeQ3K(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeQ4K(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<144, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<144, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     const float dmin = HalfAt(block + 2);
     for (int group = 0; group < 8; ++group) {  // of 32 elements
@@ -91,7 +90,7 @@ void DecodeQ4K(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeQ5K(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<176, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<176, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     const float dmin = HalfAt(block + 2);
     const uint8_t* const high_bits = block + 16;
@@ -113,7 +112,7 @@ void DecodeQ5K(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeQ6K(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<210, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<210, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 208);
     for (int group = 0; group < 16; ++group) {  // of 16 elements
       const float scale = d * SignedByte(block[192 + group]);
@@ -132,14 +131,14 @@ void DecodeQ6K(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeQ8K(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<292, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<292, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const auto d = LoadLittleEndian<float>(block);
     for (int i = 0; i < 256; ++i) numbers[i] = SignedByte(block[4 + i]) * d;
   });
 }
 
 void DecodeIq4Xs(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<136, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<136, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     const auto high = LoadLittleEndian<uint16_t>(block + 2);
     for (int group = 0; group < 8; ++group) {  // of 32 elements
@@ -155,16 +154,18 @@ void DecodeIq4Xs(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeTq10(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<54, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<54, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 52);
-    DecodeTernary<32, 5>(block, d, numbers);
-    DecodeTernary<16, 5>(block + 32, d, numbers + 160);
-    DecodeTernary<4, 4>(block + 48, d, numbers + 240);
+    int8_t codes[256];
+    TernaryCodes<32, 5>(block, codes);
+    TernaryCodes<16, 5>(block + 32, codes + 160);
+    TernaryCodes<4, 4>(block + 48, codes + 240);
+    for (int i = 0; i < 256; ++i) numbers[i] = static_cast<float>(codes[i]) * d;
   });
 }
 
 void DecodeTq20(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<66, 256>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<66, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 64);
     for (int group = 0; group < 8; ++group) {  // of 32 elements
       const uint8_t* const codes = block + group / 4 * 32;

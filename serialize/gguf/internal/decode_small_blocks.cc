@@ -24,67 +24,70 @@ float NvScale(uint8_t bits) {
   return value;
 }
 
+// Calls number(code, i) for element `i` of 32, whose codes are the low halves of 16 bytes, then the high ones.
+template <typename Number>
+void ForEachNibble(const uint8_t* __restrict codes, float* __restrict numbers, Number number) {
+  CASK_KEEP_LOOP
+  for (int i = 0; i < 16; ++i) numbers[i] = number(codes[i] & 15, i);
+  CASK_KEEP_LOOP
+  for (int i = 0; i < 16; ++i) numbers[i + 16] = number(codes[i] >> 4, i + 16);
+}
+
 // A code of four bits, with bit `i` of `high` above them.
-int FiveBits(int low, uint32_t high, int i) { return low | ((high & 1u << i) != 0 ? 16 : 0); }
+int FiveBits(int low, uint32_t high, int i) { return low | static_cast<int>(high >> i & 1) << 4; }
 
 }  // namespace
 
 void DecodeQ40(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<18, 32>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<18, 32>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
-    for (int i = 0; i < 16; ++i) numbers[i] = static_cast<float>((block[2 + i] & 15) - 8) * d;
-    for (int i = 0; i < 16; ++i) numbers[i + 16] = static_cast<float>((block[2 + i] >> 4) - 8) * d;
+    ForEachNibble(block + 2, numbers, [&](int code, int /*i*/) { return static_cast<float>(code - 8) * d; });
   });
 }
 
 void DecodeQ41(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<20, 32>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<20, 32>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     const float m = HalfAt(block + 2);
-    for (int i = 0; i < 16; ++i) numbers[i] = static_cast<float>(block[4 + i] & 15) * d + m;
-    for (int i = 0; i < 16; ++i) numbers[i + 16] = static_cast<float>(block[4 + i] >> 4) * d + m;
+    ForEachNibble(block + 4, numbers, [&](int code, int /*i*/) { return static_cast<float>(code) * d + m; });
   });
 }
 
 void DecodeQ50(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<22, 32>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<22, 32>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     const auto high = LoadLittleEndian<uint32_t>(block + 2);
-    for (int i = 0; i < 16; ++i) numbers[i] = static_cast<float>(FiveBits(block[6 + i] & 15, high, i) - 16) * d;
-    for (int i = 0; i < 16; ++i) {
-      numbers[i + 16] = static_cast<float>(FiveBits(block[6 + i] >> 4, high >> 16, i) - 16) * d;
-    }
+    ForEachNibble(block + 6, numbers,
+                  [&](int code, int i) { return static_cast<float>(FiveBits(code, high, i) - 16) * d; });
   });
 }
 
 void DecodeQ51(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<24, 32>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<24, 32>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     const float m = HalfAt(block + 2);
     const auto high = LoadLittleEndian<uint32_t>(block + 4);
-    for (int i = 0; i < 16; ++i) numbers[i] = static_cast<float>(FiveBits(block[8 + i] & 15, high, i)) * d + m;
-    for (int i = 0; i < 16; ++i) {
-      numbers[i + 16] = static_cast<float>(FiveBits(block[8 + i] >> 4, high >> 16, i)) * d + m;
-    }
+    ForEachNibble(block + 8, numbers,
+                  [&](int code, int i) { return static_cast<float>(FiveBits(code, high, i)) * d + m; });
   });
 }
 
 void DecodeQ80(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<34, 32>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<34, 32>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     for (int i = 0; i < 32; ++i) numbers[i] = SignedByte(block[2 + i]) * d;
   });
 }
 
 void DecodeQ81(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<36, 32>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<36, 32>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     for (int i = 0; i < 32; ++i) numbers[i] = SignedByte(block[4 + i]) * d;
   });
 }
 
 void DecodeIq4Nl(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<18, 32>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<18, 32>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     for (int i = 0; i < 16; ++i) {
       numbers[i] = d * static_cast<float>(kNonLinear4[block[2 + i] & 15]);
@@ -94,7 +97,7 @@ void DecodeIq4Nl(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeMxfp4(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<17, 32>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<17, 32>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = MxScale(block[0]);
     for (int i = 0; i < 16; ++i) {
       numbers[i] = static_cast<float>(kTwiceFloat4[block[1 + i] & 15]) * d;
@@ -104,7 +107,7 @@ void DecodeMxfp4(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeNvfp4(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<36, 64>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<36, 64>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     for (int part = 0; part < 4; ++part) {
       const float d = NvScale(block[part]);
       const uint8_t* const codes = block + 4 + part * 8;
@@ -117,17 +120,17 @@ void DecodeNvfp4(const uint8_t* blocks, size_t count, float* out) {
 }
 
 void DecodeQ10(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<18, 128>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<18, 128>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     for (int byte = 0; byte < 16; ++byte) {
       const int bits = block[2 + byte];
-      for (int i = 0; i < 8; ++i) numbers[byte * 8 + i] = d * static_cast<float>((bits & 1 << i) != 0 ? 1 : -1);
+      for (int i = 0; i < 8; ++i) numbers[byte * 8 + i] = d * static_cast<float>((bits >> i & 1) * 2 - 1);
     }
   });
 }
 
 void DecodeQ20(const uint8_t* blocks, size_t count, float* out) {
-  ForEachBlock<18, 64>(blocks, count, out, [](const uint8_t* block, float* numbers) {
+  ForEachBlock<18, 64>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     for (int byte = 0; byte < 16; ++byte) {
       const int codes = block[2 + byte];

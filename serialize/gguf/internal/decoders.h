@@ -1,6 +1,7 @@
 // The numbers of one block, for each type of block. FORMAT.md section 4 has the formulas; block_types.h the table.
 //
-// Compiled with -ffp-contract=off: a fused multiplication and addition would round once where ggml rounds twice.
+// Compiled with -ffp-contract=off: a fused multiplication and addition would round once where ggml rounds twice. On
+// x86-64 each loop exists twice, for SSE2 and for AVX2 (ForEachBlock), with the same bits.
 
 #ifndef TENSORCASK_SERIALIZE_GGUF_INTERNAL_DECODERS_H_
 #define TENSORCASK_SERIALIZE_GGUF_INTERNAL_DECODERS_H_
