@@ -183,6 +183,8 @@ const Column kColumns[] = {
      [](const Listed& l, const std::string& key, Json* tensor) { (*tensor)[key] = OrNull(l.info.shard); }},
     {"offset", nullptr,
      [](const Listed& l, const std::string& key, Json* tensor) { (*tensor)[key] = OrNull(l.info.offset); }},
+    {"storage_id", nullptr,
+     [](const Listed& l, const std::string& key, Json* tensor) { (*tensor)[key] = OrNull(l.info.storage_id); }},
     {"strides", nullptr,
      [](const Listed& l, const std::string& key, Json* tensor) {
        (*tensor)[key] = l.info.strides.empty() ? Json(nullptr) : Json(l.info.strides);

@@ -82,9 +82,11 @@ struct TorchEntry {
   bool has_checksum = false;       // its record has one
   uint64_t stored_bytes = 0;       // that hold its elements; other tensors may have some of them, too
   std::optional<uint64_t> offset;  // in the file, unless the record is compressed
-  std::string device;              // where the tensor was: "cpu", "cuda:0"
-  std::string alias_of;            // not empty: another name of this tensor
-  absl::Status read_status;        // not OK: the tensor is only listed, for this reason
+  // Of the storage that has the elements: tensors with the same number share it. nullopt: there are none.
+  std::optional<uint64_t> storage_id;
+  std::string device;        // where the tensor was: "cpu", "cuda:0"
+  std::string alias_of;      // not empty: another name of this tensor
+  absl::Status read_status;  // not OK: the tensor is only listed, for this reason
 };
 
 struct TorchDamage {

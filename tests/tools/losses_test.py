@@ -160,6 +160,11 @@ class Ties(Archives):
                 self.assertEqual(self.good("show", path, name).split("\n")[1], "[1.5 2.5]")
         tensors = json.loads(self.good("ls", "--json", path))["tensors"]
         ties = {tensor["name"]: tensor["alias_of"] for tensor in tensors if tensor.get("alias_of")}
+        ids = {tensor["name"]: (tensor["shard"], tensor["storage_id"]) for tensor in tensors}
+        if target.endswith(".safetensors"):
+            self.assertEqual(len(set(ids.values())), len(tensors) - len(ties))
+        for name, stored in ties.items():
+            self.assertEqual(ids[name], ids[stored])
         return ties, [line.split('"')[1] for line in copies[1]]
 
     def test_they_stay_tied_in_one_dtype(self):

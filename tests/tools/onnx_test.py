@@ -235,6 +235,11 @@ class Onnx(Archives):
         self.file("m.bin", bytes(8) + KERNEL)
         self.assertIn("6.5", self.good("show", path, "w"))
         self.good("verify", path)
+        again = tensor(1, (2, 3), b"tied", entry(b"location", b"m.bin") + entry(b"offset", b"8") + number(14, 1))
+        tied = self.file("tied.onnx", model(external, raw(2, (1,), b"b", b"x"), again))
+        ids = {one["name"]: one["storage_id"] for one in json.loads(self.good("ls", "--json", tied))["tensors"]}
+        self.assertEqual(ids["w"], ids["tied"])
+        self.assertNotEqual(ids["w"], ids["b"])
         self.good("convert", "--allow-loss", path, self.path("m.npz"))
         self.assertIn("6.5", self.good("show", self.path("m.npz"), "w"))
         # The file itself is never a target.

@@ -100,6 +100,14 @@ class TorchFiles(Archives):
             self.assertEqual([one["name"] for one in listing["tensors"]], ["model.tied", "model.turned", "model.weight"])
             self.assertEqual([one["shape"] for one in listing["tensors"]], [[2, 3], [3, 2], [2, 3]])
             self.assertEqual(listing["tensors"][0]["crc32"], listing["tensors"][2]["crc32"])
+            self.assertEqual({one["storage_id"] for one in listing["tensors"]}, {0})
+        two = saved(dict_of(a=tensor("0", 6, (2,), (1,)), b=tensor("1", 2, (2,), (1,)), c=tensor("0", 6, (2,), (1,), 4)),
+                    {"0": range(6), "1": range(2)})  # fmt: skip
+        ids = [one["storage_id"] for one in json.loads(self.good("ls", "--json", self.file("two.pt", two)))["tensors"]]
+        self.assertEqual(ids[0], ids[2])
+        self.assertNotEqual(ids[0], ids[1])
+        done = run("ls", self.path("two.pt"))  # two of the six elements of a storage are in no tensor
+        self.assertIn("8 of 32 bytes of storages belong to no tensor", done.stderr)
 
     def test_tensors_are_shown(self):
         path = self.checkpoint()

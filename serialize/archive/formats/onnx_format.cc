@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
@@ -49,6 +50,7 @@ class OnnxArchiveReader final : public archive::ForwardingReader<OnnxReader> {
     }
     std::sort(entries.begin(), entries.end(),
               [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+    SetStorageIds(&entries);
     return std::unique_ptr<ArchiveReader>(new OnnxArchiveReader(std::move(reader), std::move(entries),
                                                                 made_name.empty(), options.read.source == nullptr));
   }
@@ -85,6 +87,18 @@ class OnnxArchiveReader final : public archive::ForwardingReader<OnnxReader> {
  private:
   OnnxArchiveReader(OnnxReader reader, std::vector<ArchiveEntry> entries, bool has_names, bool is_file)
       : reader_(std::move(reader)), entries_(std::move(entries)), has_names_(has_names), is_file_(is_file) {}
+
+  // Tensors whose elements begin at one byte of a side file have one number. Those in the model have their own.
+  static void SetStorageIds(std::vector<ArchiveEntry>* entries) {
+    absl::flat_hash_map<std::pair<int, uint64_t>, uint64_t> first;  // by side file and offset
+    for (size_t i = 0; i < entries->size(); ++i) {
+      ArchiveEntry& entry = (*entries)[i];
+      if (entry.stored_bytes == 0 || !entry.offset.has_value()) continue;
+      entry.storage_id = i;
+      if (entry.shard.value_or(0) == 0) continue;
+      entry.storage_id = first.try_emplace({*entry.shard, *entry.offset}, i).first->second;
+    }
+  }
 
   static ArchiveEntry Describe(const OnnxReader& reader, const OnnxEntry& stored) {
     ArchiveEntry entry;

@@ -65,6 +65,7 @@ class SafetensorsArchiveReader final : public archive::ForwardingReader<Safetens
     }
     std::sort(entries.begin(), entries.end(),
               [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.name < b.name; });
+    SetStorageIds(&entries);
     return std::unique_ptr<ArchiveReader>(new SafetensorsArchiveReader(std::move(reader), std::move(entries)));
   }
 
@@ -99,6 +100,22 @@ class SafetensorsArchiveReader final : public archive::ForwardingReader<Safetens
   std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
+  // An alias has the number of the stored tensor, which is its place in the list. Requires: they are sorted.
+  static void SetStorageIds(std::vector<ArchiveEntry>* entries) {
+    for (size_t i = 0; i < entries->size(); ++i) {
+      ArchiveEntry& entry = (*entries)[i];
+      if (entry.stored_bytes == 0) continue;
+      entry.storage_id = i;
+      if (entry.alias_of.empty()) continue;
+      const auto stored =
+          std::lower_bound(entries->begin(), entries->end(), entry.alias_of,
+                           [](const ArchiveEntry& a, const std::string& name) { return a.name < name; });
+      if (stored != entries->end() && stored->name == entry.alias_of) {
+        entry.storage_id = static_cast<uint64_t>(stored - entries->begin());
+      }
+    }
+  }
+
   SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)
       : reader_(std::move(reader)), entries_(std::move(entries)) {}
 

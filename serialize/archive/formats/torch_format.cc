@@ -68,6 +68,7 @@ class TorchArchiveReader final : public archive::ForwardingReader<TorchReader> {
       entry.has_metadata = stored.has_metadata;
       entry.stored_bytes = stored.stored_bytes;
       entry.offset = stored.offset;
+      entry.storage_id = stored.storage_id;
       entry.alias_of = stored.alias_of;
       entry.read_status = stored.read_status;
       CASK_RETURN_IF_ERROR(Annotate(read.listing->Charge(EntryMemory(entry)), path));

@@ -87,6 +87,8 @@ TorchEntry Describe(const TorchFile& file, const TensorSource& source, const Ten
     return entry;
   }
   const Record& record = part.records[place.storage_number];
+  entry.storage_id = place.storage_number;
+  for (size_t before = 0; before < source.part; ++before) *entry.storage_id += file.parts[before].records.size();
   const bool is_deflated = record.member != Record::kNoMember && file.members[record.member].deflated;
   const bool is_dense = place.layout.IsNonOverlappingAndDense();
   const bool has_bits = place.conj || place.neg;
