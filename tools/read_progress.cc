@@ -26,12 +26,25 @@ void ReadProgress::Print(absl::FunctionRef<void()> print) {
 
 IoResult ReadProgress::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
   const IoResult result = ForwardingFileSystem::ReadAt(handle, offset, out);
-  if (!console_.progress || result <= 0) return result;
+  if (result > 0) Add(static_cast<uint64_t>(result));
+  return result;
+}
+
+IoResult ReadProgress::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  const IoResult result = ForwardingFileSystem::ReadManyAt(handle, ranges);
+  if (result < 0) return result;
+  uint64_t bytes = 0;
+  for (const ReadRange& range : ranges) bytes += range.out.size();
+  Add(bytes);
+  return result;
+}
+
+void ReadProgress::Add(uint64_t bytes) {
+  if (!console_.progress) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  bytes_ += static_cast<uint64_t>(result);
+  bytes_ += bytes;
   if (total_ > 0) bytes_ = std::min(bytes_, total_);  // an index may be read twice
   line_.ShowBytes(text_, bytes_);
-  return result;
 }
 
 }  // namespace tensorcask::tools

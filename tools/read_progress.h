@@ -32,8 +32,11 @@ class ReadProgress final : public ForwardingFileSystem {
   void Print(absl::FunctionRef<void()> print);
 
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
+  IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
 
  private:
+  void Add(uint64_t bytes);
+
   Console& console_;
   std::mutex mutex_;  // guards all below
   const std::string text_;

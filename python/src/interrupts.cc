@@ -44,6 +44,9 @@ class Files final : public ForwardingFileSystem {
     if (!KeepGoing()) return -ECANCELED;
     return ForwardingFileSystem::ReadAt(handle, offset, out.first(std::min(out.size(), kReadBytes)));
   }
+  IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    return KeepGoing() ? ForwardingFileSystem::ReadManyAt(handle, ranges) : -ECANCELED;
+  }
 };
 
 }  // namespace

@@ -19,7 +19,7 @@
 #include "tensorcask/serialize/checkpoint/format/entry_encoder.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
-#include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
+#include "tensorcask/serialize/checkpoint/internal/old_checkpoint.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/write/index_writer.h"
 #include "tensorcask/serialize/checkpoint/write/open_tensor.h"
@@ -48,6 +48,7 @@ namespace tensorcask {
 namespace {
 
 using checkpoint::IndexItem;
+using checkpoint::OldCheckpoint;
 using checkpoint::ShardPayloads;
 using checkpoint::TensorJob;
 using checkpoint::WriteQueue;
@@ -145,7 +146,6 @@ class Save {
   uint64_t FileBytes(const TensorJob& job) const;
   void ReserveForWaiting(const TensorJob& job, uint64_t waiting_file_bytes);
   absl::Status FlushShards(size_t queue);
-  absl::Status NameDataFiles();
   absl::Status WriteIndex();
 
   const OwnerProcess owner_;
@@ -155,7 +155,8 @@ class Save {
   std::vector<FileSink*> data_;         // by shard
   std::deque<ShardPayloads> payloads_;  // likewise
   FileSink* index_ = nullptr;
-  int num_data_files_;  // in the index; above options_.num_shards if NameDataFiles found names taken
+  std::optional<OldCheckpoint> old_;  // with options_.overwrite
+  int num_data_files_;                // in the index; above options_.num_shards if the old checkpoint has as many
 
   // Tables of the standard library. After a failed allocation the destructor of Abseil's tables frees memory that was
   // never allocated.
@@ -170,8 +171,14 @@ class Save {
 };
 
 absl::Status Save::Start() {
-  for (int shard = 0; shard < options_.num_shards; ++shard) {
-    CASK_ASSIGN_OR_RETURN(FileSink * sink, publish_.Add(checkpoint::DataPath(prefix_, shard, options_.num_shards)));
+  if (options_.overwrite) {
+    // The old checkpoint needs its data files until the new index replaces the old one.
+    CASK_ASSIGN_OR_RETURN(old_, OldCheckpoint::Open(prefix_, options_.file_system));
+    CASK_ASSIGN_OR_RETURN(num_data_files_, old_->ChooseNumShards(options_.num_shards));
+  }
+  for (int shard = 0; shard < num_data_files_; ++shard) {
+    CASK_ASSIGN_OR_RETURN(FileSink * sink, publish_.Add(checkpoint::DataPath(prefix_, shard, num_data_files_)));
+    if (shard >= options_.num_shards) continue;  // stays empty
     data_.push_back(sink);
     payloads_.emplace_back(options_.payload,
                            options_.num_threads / std::min(options_.num_threads, options_.num_shards));
@@ -379,39 +386,23 @@ absl::Status Save::Finish() {
   for (WriteQueue& queue : queues_) queue.Close();
   for (size_t i = queues_.size(); i-- > 0;) queues_[i].Join();
   CASK_RETURN_IF_ERROR(error_.Get());
-  CASK_RETURN_IF_ERROR(NameDataFiles());
   CASK_RETURN_IF_ERROR(WriteIndex());
 
-  if (options_.overwrite) {
-    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, checkpoint::ReplacedCheckpoint(prefix_, options_.file_system));
+  if (old_.has_value()) {
+    CASK_RETURN_IF_ERROR(old_->CheckUnchanged());
+    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, old_->Replaced());
     for (const std::string& path : replaced.removed) publish_.RemoveAfterwards(path);
   }
   return publish_.Commit();
 }
 
 absl::StatusOr<ReplacedFiles> Save::Replaced() const {
-  if (!options_.overwrite) return ReplacedFiles();
-  CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, checkpoint::ReplacedCheckpoint(prefix_, options_.file_system));
-  for (std::string& note : checkpoint::NotesOnStrayFiles(prefix_, options_.num_shards, options_.file_system)) {
+  if (!old_.has_value()) return ReplacedFiles();
+  CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, old_->Replaced());
+  for (std::string& note : old_->NotesOnStrayFiles(num_data_files_)) {
     replaced.notes.push_back(std::move(note));
   }
   return replaced;
-}
-
-// The old checkpoint needs its data files until the new index replaces the old one.
-absl::Status Save::NameDataFiles() {
-  if (!options_.overwrite) return absl::OkStatus();
-  CASK_ASSIGN_OR_RETURN(num_data_files_,
-                        checkpoint::ChooseNumShards(prefix_, options_.num_shards, options_.file_system));
-  if (num_data_files_ == options_.num_shards) return absl::OkStatus();
-  for (int shard = 0; shard < options_.num_shards; ++shard) {
-    CASK_RETURN_IF_ERROR(publish_.Redirect(checkpoint::DataPath(prefix_, shard, options_.num_shards),
-                                           checkpoint::DataPath(prefix_, shard, num_data_files_)));
-  }
-  for (int shard = options_.num_shards; shard < num_data_files_; ++shard) {
-    CASK_RETURN_IF_ERROR(publish_.AddBeforeSwitch(checkpoint::DataPath(prefix_, shard, num_data_files_)).status());
-  }
-  return absl::OkStatus();
 }
 
 absl::Status Save::WriteIndex() {

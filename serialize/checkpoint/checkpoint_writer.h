@@ -23,9 +23,9 @@
 // copy of a child does nothing when it is destroyed (it removes no files and joins no threads), and its other functions
 // return FailedPrecondition.
 //
-// One caller at a time. With `overwrite`, run one Finish for a checkpoint at a time: two writers that finish the same
-// checkpoint at the same moment can mix their files, and readers then see wrong checksums. If one Finish begins after
-// the other has returned, the checkpoint of the second one stays.
+// One caller at a time. With `overwrite`, run one save of a checkpoint at a time: Finish of the second one returns
+// Aborted if the first one has finished since Create of the second one. Two writers that finish the same checkpoint at
+// the same moment can mix their files, and readers then see wrong checksums.
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_CHECKPOINT_WRITER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_CHECKPOINT_WRITER_H_
@@ -112,7 +112,8 @@ class CheckpointWriter {
  public:
   // Makes the folder of `prefix` if it is missing (its parent must exist), durably with options.sync. The folder stays
   // if the save fails. Errors: AlreadyExists if the checkpoint exists (unless overwriting); InvalidArgument for a bad
-  // prefix or option, and for a base that the save would replace; from errno, naming the file.
+  // prefix or option, for a base that the save would replace, and if num_shards is 99999 and the checkpoint to be
+  // replaced has as many; from errno, naming the file.
   static absl::StatusOr<CheckpointWriter> Create(const std::string& prefix,
                                                  const CheckpointWriterOptions& options = {});
 
@@ -166,8 +167,8 @@ class CheckpointWriter {
   absl::StatusOr<ReplacedFiles> Replaced() const;
 
   // Writes the index and publishes. Errors: FailedPrecondition if called twice or while a tensor lacks elements;
-  // InvalidArgument if num_shards is 99999 and the checkpoint to be replaced has as many; from errno, naming the
-  // file. With `overwrite` the old checkpoint stays if this fails, unless only the last sync of the folder failed.
+  // Aborted if another save has replaced the checkpoint since Create; from errno, naming the file. With `overwrite` the
+  // old checkpoint stays if this fails, unless only the last sync of the folder failed.
   absl::Status Finish();
   // The paths of the data files of the old checkpoint that Finish removed.
   const std::vector<std::string>& removed_files() const;

@@ -19,7 +19,7 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/format/slice_key.h"
 #include "tensorcask/serialize/checkpoint/index_walk.h"
-#include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
+#include "tensorcask/serialize/checkpoint/internal/old_checkpoint.h"
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
@@ -417,8 +417,10 @@ absl::Status Merger::Publish() {
         absl::StrCat(target_, ": would have ", used_shards, " data files, more than ", checkpoint::kMaxShards));
   }
   int num_shards = std::max(used_shards, 1);  // as a writer without tensors
+  std::optional<checkpoint::OldCheckpoint> old;
   if (options_.overwrite) {
-    CASK_ASSIGN_OR_RETURN(num_shards, checkpoint::ChooseNumShards(target_, num_shards, options_.file_system));
+    CASK_ASSIGN_OR_RETURN(old, checkpoint::OldCheckpoint::Open(target_, options_.file_system));
+    CASK_ASSIGN_OR_RETURN(num_shards, old->ChooseNumShards(num_shards));
   }
   std::string header;
   CASK_RETURN_IF_ERROR(MergeHeaders(num_shards, &header));
@@ -458,8 +460,9 @@ absl::Status Merger::Publish() {
   CASK_RETURN_IF_ERROR(ForEachKey(write));
   CASK_RETURN_IF_ERROR(table.Finish());
 
-  if (options_.overwrite) {
-    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, checkpoint::ReplacedCheckpoint(target_, options_.file_system));
+  if (old.has_value()) {
+    CASK_RETURN_IF_ERROR(old->CheckUnchanged());
+    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, old->Replaced());
     for (const std::string& path : replaced.removed) publish.RemoveAfterwards(path);
   }
   return publish.Commit();

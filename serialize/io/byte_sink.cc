@@ -66,7 +66,16 @@ absl::Status DiscardSink::Append(absl::string_view bytes) {
 absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& path, FileSystem* file_system) {
   CASK_RETURN_IF_ERROR(CheckPath(path));
   const IoResult handle = RetryInterrupted([&] { return file_system->CreateNew(path); });
-  if (handle < 0) return IoError(handle, path, "create");
+  if (handle < 0) return IoError(handle, path, "create", file_system);
+  return absl::WrapUnique(new FileSink(path, file_system, handle));
+}
+
+absl::StatusOr<std::unique_ptr<FileSink>> FileSink::CreateToPublish(const std::string& path,
+                                                                    const std::string& final_path,
+                                                                    FileSystem* file_system) {
+  CASK_RETURN_IF_ERROR(CheckPath(path));
+  const IoResult handle = RetryInterrupted([&] { return file_system->CreateToPublish(path, final_path); });
+  if (handle < 0) return IoError(handle, path, "create", file_system);
   return absl::WrapUnique(new FileSink(path, file_system, handle));
 }
 
@@ -108,7 +117,7 @@ absl::StatusOr<uint64_t> FileSink::CopyInSystem(const ByteSource& source, uint64
     const IoResult result =
         RetryInterrupted([&] { return files->CopyRange(from, offset + copied, handle_, bytes - copied); });
     if (result == 0 || result == -EOPNOTSUPP) break;  // 0: the source shrank; reading it gives the error
-    if (result < 0) return Fail(IoError(result, path_, absl::StrCat("write at ", written_)));
+    if (result < 0) return Fail(IoError(result, path_, absl::StrCat("write at ", written_), file_system_));
     CASK_RETURN_IF_ERROR(AddWritten(static_cast<uint64_t>(result)));
     copied += static_cast<uint64_t>(result);
     position_ += static_cast<uint64_t>(result);
@@ -123,7 +132,7 @@ absl::Status FileSink::WriteAt(uint64_t offset, absl::string_view bytes) {
     IoResult result = RetryInterrupted([&] { return file_system_->WriteAt(handle_, offset, bytes); });
     if (result == 0) result = -EIO;  // neither progress nor a reason
     if (result == -EOPNOTSUPP) return Fail(absl::UnimplementedError(absl::StrCat(path_, ": can only be appended to")));
-    if (result < 0) return Fail(IoError(result, path_, absl::StrCat("write at ", offset)));
+    if (result < 0) return Fail(IoError(result, path_, absl::StrCat("write at ", offset), file_system_));
     bytes.remove_prefix(static_cast<size_t>(result));
     offset += static_cast<uint64_t>(result);
   }
@@ -146,7 +155,7 @@ absl::Status FileSink::Flush(bool sync) {
   if (!sync) return absl::OkStatus();
   // An interrupted sync has not ended and is repeated; any other error is final.
   const IoResult result = RetryInterrupted([&] { return file_system_->Sync(handle_); });
-  return result < 0 ? Fail(IoError(result, path_, "sync")) : absl::OkStatus();
+  return result < 0 ? Fail(IoError(result, path_, "sync", file_system_)) : absl::OkStatus();
 }
 
 absl::Status FileSink::Close(bool sync) {
@@ -156,7 +165,7 @@ absl::Status FileSink::Close(bool sync) {
   CASK_RETURN_IF_ERROR(SetPermissions());
   CASK_RETURN_IF_ERROR(Flush(sync));
   const IoResult closed = CloseHandle();
-  if (closed < 0) return Fail(IoError(closed, path_, "close"));
+  if (closed < 0) return Fail(IoError(closed, path_, "close", file_system_));
   status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": is closed"));
   return absl::OkStatus();
 }
@@ -171,7 +180,8 @@ absl::Status FileSink::SetPermissions() {
   if (result == -EOPNOTSUPP && !stays_private) {
     result = RetryInterrupted([&] { return file_system_->SetPublic(handle_); });
   }
-  return result < 0 && result != -EOPNOTSUPP ? Fail(IoError(result, path_, "set the permissions")) : absl::OkStatus();
+  return result < 0 && result != -EOPNOTSUPP ? Fail(IoError(result, path_, "set the permissions", file_system_))
+                                             : absl::OkStatus();
 }
 
 absl::Status FileSink::Fail(absl::Status status) {
@@ -209,7 +219,7 @@ absl::Status FileSink::WriteAll(absl::string_view bytes) {
   while (!bytes.empty()) {
     IoResult result = RetryInterrupted([&] { return file_system_->Append(handle_, bytes); });
     if (result == 0) result = -EIO;  // neither progress nor a reason
-    if (result < 0) return Fail(IoError(result, path_, absl::StrCat("write at ", written_)));
+    if (result < 0) return Fail(IoError(result, path_, absl::StrCat("write at ", written_), file_system_));
     bytes.remove_prefix(static_cast<size_t>(result));
     CASK_RETURN_IF_ERROR(AddWritten(static_cast<uint64_t>(result)));
   }
@@ -222,7 +232,7 @@ absl::Status FileSink::AddWritten(uint64_t bytes) {
   const IoResult result =
       RetryInterrupted([&] { return file_system_->StartSync(handle_, sync_started_, written_ - sync_started_); });
   sync_started_ = written_;
-  return MayLoseBytes(result) ? Fail(IoError(result, path_, "sync")) : absl::OkStatus();
+  return MayLoseBytes(result) ? Fail(IoError(result, path_, "sync", file_system_)) : absl::OkStatus();
 }
 
 }  // namespace tensorcask

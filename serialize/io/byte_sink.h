@@ -71,6 +71,10 @@ class FileSink final : public ByteSink {
   // Errors: AlreadyExists if there is a file of that name; from errno, naming the path.
   static absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& path,
                                                           FileSystem* file_system = FileSystem::Posix());
+  // The same of a temporary file that will get the name `final_path`, or be removed (FileSystem::CreateToPublish).
+  static absl::StatusOr<std::unique_ptr<FileSink>> CreateToPublish(const std::string& path,
+                                                                   const std::string& final_path,
+                                                                   FileSystem* file_system);
   ~FileSink() override;
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;

@@ -127,7 +127,7 @@ class FileSource final : public ByteSource {
   absl::Status ReadAll(uint64_t offset, absl::Span<char> out) const {
     while (!out.empty()) {
       const IoResult got = RetryInterrupted([&] { return files_->ReadAt(handle_, offset, out); });
-      if (got < 0) return IoError(got, path_, absl::StrCat("read at ", offset));
+      if (got < 0) return IoError(got, path_, absl::StrCat("read at ", offset), files_);
       if (got == 0) return Shrank(path_, size_bytes_, offset);
       out.remove_prefix(static_cast<size_t>(got));
       offset += static_cast<uint64_t>(got);
@@ -149,7 +149,7 @@ class FileSource final : public ByteSource {
   // than by SIGBUS, unless it happens in between.
   absl::StatusOr<std::shared_ptr<const Mapping>> Mapped(uint64_t end) const {
     const IoResult size_now = RetryInterrupted([&] { return files_->SizeOf(handle_); });
-    if (size_now < 0) return IoError(size_now, path_, "ask for the size");
+    if (size_now < 0) return IoError(size_now, path_, "ask for the size", files_);
     if (static_cast<uint64_t>(size_now) < end) return Shrank(path_, size_bytes_, static_cast<uint64_t>(size_now));
     std::lock_guard<std::mutex> lock(mutex_);
     if (mapping_ == nullptr) {
@@ -160,7 +160,7 @@ class FileSource final : public ByteSource {
           RetryInterrupted([&] { return files_->Map(handle_, 0, static_cast<size_t>(mapped_bytes), &data); });
       if (result == -ENODEV)
         return absl::UnimplementedError(absl::StrCat(path_, ": this file system cannot map files"));
-      if (result < 0) return IoError(result, path_, "map");
+      if (result < 0) return IoError(result, path_, "map", files_);
       mapping_ = std::make_shared<const Mapping>(files_, data, static_cast<size_t>(mapped_bytes));
       mapped_bytes_ = mapped_bytes;
     }
@@ -302,11 +302,11 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> SourceOfHandle(const std::stri
   if (handle == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
   if (handle == -EINVAL)
     return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
-  if (handle < 0) return NameMissingFolder(IoError(handle, path, "open"), path, files);
+  if (handle < 0) return NameMissingFolder(IoError(handle, path, "open", files), path, files);
   const IoResult size = RetryInterrupted([&] { return files->SizeOf(handle); });
   if (size < 0) {
     files->Close(handle);
-    return IoError(size, path, "ask for the size");
+    return IoError(size, path, "ask for the size", files);
   }
   return std::make_shared<const FileSource>(path, files, handle, static_cast<uint64_t>(size), options);
 }

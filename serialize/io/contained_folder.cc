@@ -49,7 +49,7 @@ absl::StatusOr<ContainedFolder> ContainedFolder::Of(const std::string& file, Lin
   const auto open = [&](bool resolved) -> absl::StatusOr<IoResult> {
     const IoResult opened = RetryInterrupted([&] { return files->OpenFolderOf(file, resolved); });
     if (opened >= 0) return opened;
-    if (opened != -EOPNOTSUPP) return IoError(opened, folder.path_, "open the folder");
+    if (opened != -EOPNOTSUPP) return IoError(opened, folder.path_, "open the folder", files);
     return absl::UnimplementedError(
         absl::StrCat(folder.path_, ": this file system cannot open files beneath a folder"));
   };

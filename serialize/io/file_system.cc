@@ -55,10 +55,12 @@ IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {
   return described < 0 ? described : -EOPNOTSUPP;
 }
 
-absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action) {
+absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action, const FileSystem* files) {
+  const std::string detail = files != nullptr ? files->LastDetail() : "";
   const auto error = static_cast<int>(-result);
   absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
   if (error == EFBIG) status = absl::ResourceExhaustedError(status.message());  // Abseil: OutOfRange
+  if (!detail.empty()) status = AppendToMessage(status, absl::StrCat(" (", detail, ")"));
   status = WithErrorNumber(std::move(status), error);
   const bool is_of_process = error == EMFILE || error == ENFILE || error == ENOMEM;
   return is_of_process ? MarkResourceFailure(std::move(status)) : status;

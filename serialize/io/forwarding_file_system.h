@@ -5,6 +5,9 @@
 //     using ForwardingFileSystem::ForwardingFileSystem;
 //     IoResult Sync(IoResult handle) override { Wait(); return ForwardingFileSystem::Sync(handle); }
 //   };
+//
+// Two operations are not passed on, so that bytes and names are seen by the operations that move them: CopyRange and
+// ProbeUnlocked.
 
 #ifndef TENSORCASK_SERIALIZE_IO_FORWARDING_FILE_SYSTEM_H_
 #define TENSORCASK_SERIALIZE_IO_FORWARDING_FILE_SYSTEM_H_
@@ -26,11 +29,18 @@ class ForwardingFileSystem : public FileSystem {
   explicit ForwardingFileSystem(FileSystem* behind) : behind_(behind) {}
 
   IoResult OpenToRead(const std::string& path) override { return behind_->OpenToRead(path); }
-  IoResult CreateNew(const std::string& path) override { return behind_->CreateNew(path); }
+  IoResult CreateNew(const std::string& path) final { return CreateFile(path, nullptr); }
+  IoResult CreateToPublish(const std::string& path, const std::string& final_path) final {
+    return CreateFile(path, &final_path);
+  }
   IoResult CheckNew(const std::string& path) override { return behind_->CheckNew(path); }
   IoResult DescribeOpen(IoResult handle, FileInfo* info) override { return behind_->DescribeOpen(handle, info); }
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
     return behind_->ReadAt(handle, offset, out);
+  }
+  // A file system that changes ReadAt changes this, too: it does not call ReadAt.
+  IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    return behind_->ReadManyAt(handle, ranges);
   }
   IoResult Append(IoResult handle, absl::string_view bytes) override { return behind_->Append(handle, bytes); }
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override {
@@ -79,6 +89,11 @@ class ForwardingFileSystem : public FileSystem {
 
  protected:
   FileSystem* behind() const { return behind_; }
+
+  // Both ways to make a file: CreateToPublish with that final path, CreateNew if it is null.
+  virtual IoResult CreateFile(const std::string& path, const std::string* final_path) {
+    return final_path != nullptr ? behind_->CreateToPublish(path, *final_path) : behind_->CreateNew(path);
+  }
 
  private:
   FileSystem* const behind_;

@@ -52,19 +52,20 @@ std::string TemporaryPath(absl::string_view final_path, uint64_t number) {
                       absl::Hex(number, absl::kZeroPad16));
 }
 
-// To a new file, whose content is not yet durable.
-absl::Status CopyFile(const std::string& source_path, const std::string& path, FileSystem* files) {
+// To a new file, which will get the name `final_path`.
+absl::Status CopyFile(const std::string& source_path, const std::string& path, const std::string& final_path, bool sync,
+                      FileSystem* files) {
   ReadOptions read;
   read.file_system = files;
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> source, OpenFileSource(source_path, read));
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> sink, FileSink::Create(path, files));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> sink, FileSink::CreateToPublish(path, final_path, files));
   FilePermissions permissions;  // as a second name has them
   const IoResult known = RetryInterrupted([&] { return files->PermissionsOf(source_path, &permissions); });
   if (known >= 0) sink->KeepPermissions(permissions);
   const uint64_t size = source->size_bytes();
   sink->ReserveHint(size);
   CASK_RETURN_IF_ERROR(sink->AppendFrom(*source, 0, size));
-  return sink->Close(/*sync=*/false);
+  return sink->Close(sync);
 }
 
 }  // namespace
@@ -88,7 +89,8 @@ absl::Status Publication::CheckFinalPath(const std::string& final_path) const {
   // An early check saves an hour of useless writing; only the rename decides.
   FileInfo info;
   IoResult found = RetryInterrupted([&] { return options_.file_system->Describe(final_path, &info); });
-  if (found < 0 && found != -ENOENT) return IoError(found, final_path, "look for an existing file");
+  if (found < 0 && found != -ENOENT)
+    return IoError(found, final_path, "look for an existing file", options_.file_system);
   // A link that leads nowhere is a taken name.
   if (found < 0 && !options_.overwrite && options_.file_system->CheckNew(final_path) == -EEXIST) found = 0;
   if (found >= 0 && !options_.overwrite) return absl::AlreadyExistsError(absl::StrCat(final_path, ": exists already"));
@@ -138,7 +140,7 @@ absl::StatusOr<FileSink*> Publication::AddTemporary(const std::string& final_pat
   }
   if (!absl::IsNotFound(status)) return status;
   // The folder is missing. The name of the temporary file would only confuse.
-  return NameMissingFolder(IoError(-ENOENT, final_path, "create"), final_path, files);
+  return NameMissingFolder(IoError(-ENOENT, final_path, "create", nullptr), final_path, files);
 }
 
 void Publication::KeepPermissionsOf(const std::string& path) {
@@ -158,7 +160,8 @@ void Publication::MeetPermissionsOf(const std::string& path) {
 
 absl::StatusOr<FileSink*> Publication::Add(const std::string& final_path) {
   return AddTemporary(final_path, options_.random_names, [&](Entry* entry) -> absl::Status {
-    CASK_ASSIGN_OR_RETURN(entry->sink, FileSink::Create(entry->temporary_path, options_.file_system));
+    CASK_ASSIGN_OR_RETURN(entry->sink,
+                          FileSink::CreateToPublish(entry->temporary_path, final_path, options_.file_system));
     return absl::OkStatus();
   });
 }
@@ -168,36 +171,23 @@ absl::Status Publication::AddExisting(const std::string& source_path, const std:
   CASK_RETURN_IF_ERROR(CheckPath(source_path));
   FileInfo info;
   const IoResult found = RetryInterrupted([&] { return files->Describe(source_path, &info); });
-  if (found < 0) return IoError(found, source_path, "look for the file");
+  if (found < 0) return IoError(found, source_path, "look for the file", files);
   if (info.type != FileInfo::Type::kRegular) {
     return absl::FailedPreconditionError(absl::StrCat(source_path, ": is not a regular file"));
   }
   const auto create = [&](Entry* entry) -> absl::Status {
     const IoResult linked = RetryInterrupted([&] { return files->Link(source_path, entry->temporary_path); });
     if (linked < 0 && linked != -EOPNOTSUPP) {
-      return IoError(linked, source_path, absl::StrCat("give it the name ", entry->temporary_path));
+      return IoError(linked, source_path, absl::StrCat("give it the name ", entry->temporary_path), files);
     }
-    if (linked < 0) CASK_RETURN_IF_ERROR(CopyFile(source_path, entry->temporary_path, files));
+    if (linked < 0) {
+      CASK_RETURN_IF_ERROR(CopyFile(source_path, entry->temporary_path, final_path, options_.sync, files));
+      entry->synced = options_.sync;
+    }
     return Lock(entry);
   };
   // Random: for a moment nothing locks the file. If another process takes it for stale then, this one finds no file.
   return AddTemporary(final_path, /*random_name=*/true, create).status();
-}
-
-absl::StatusOr<FileSink*> Publication::AddBeforeSwitch(const std::string& final_path) {
-  CASK_CHECK(!entries_.empty(), "AddBeforeSwitch without a switch");
-  CASK_ASSIGN_OR_RETURN(FileSink* const sink, Add(final_path));
-  std::swap(entries_[entries_.size() - 1], entries_[entries_.size() - 2]);
-  return sink;
-}
-
-absl::Status Publication::Redirect(const std::string& final_path, const std::string& new_path) {
-  CASK_RETURN_IF_ERROR(CheckFinalPath(new_path));
-  const auto entry = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& added) { return added.final_path == final_path; });
-  CASK_CHECK(entry != entries_.end() && FolderOf(final_path) == FolderOf(new_path), "Redirect of another file");
-  entry->final_path = new_path;
-  return absl::OkStatus();
 }
 
 absl::Status Publication::Commit() {
@@ -216,7 +206,7 @@ absl::Status Publication::RemoveOldFiles() {
     if (is_new(path)) continue;
     const IoResult removed = Remove(path);
     if (removed == -ENOENT) continue;
-    if (removed < 0) return IoError(removed, path, "remove");
+    if (removed < 0) return IoError(removed, path, "remove", options_.file_system);
     removed_.push_back(path);
     CASK_RETURN_IF_ERROR(SyncFolderOf(path));  // before the files that it needs are removed
   }
@@ -262,7 +252,7 @@ absl::Status Publication::Lock(Entry* entry) {
   const IoResult lock = RetryInterrupted([&] { return options_.file_system->LockShared(entry->temporary_path); });
   entry->lock = std::max<IoResult>(lock, -1);
   if (lock >= 0 || lock == -EOPNOTSUPP || entry->random_name) return absl::OkStatus();
-  return IoError(lock, entry->temporary_path, "lock");
+  return IoError(lock, entry->temporary_path, "lock", options_.file_system);
 }
 
 void Publication::Unlock(Entry* entry) {
@@ -285,24 +275,26 @@ absl::Status Publication::Rename(Entry* entry) {
   }
   // With these errors it is certain that nothing was renamed.
   if (result == -EEXIST || result == -ENOENT) entry->renaming = false;
-  return IoError(result, entry->final_path, absl::StrCat("rename ", entry->temporary_path, " to this"));
+  return IoError(result, entry->final_path, absl::StrCat("rename ", entry->temporary_path, " to this"),
+                 options_.file_system);
 }
 
 absl::Status Publication::SyncExisting(const Entry& entry) {
-  if (!options_.sync) return absl::OkStatus();
+  if (!options_.sync || entry.synced) return absl::OkStatus();
   FileSystem* const files = options_.file_system;
   const IoResult handle = RetryInterrupted([&] { return files->OpenToRead(entry.temporary_path); });
-  if (handle < 0) return IoError(handle, entry.temporary_path, "open");
+  if (handle < 0) return IoError(handle, entry.temporary_path, "open", files);
   const IoResult synced = RetryInterrupted([&] { return files->Sync(handle); });
   files->Close(handle);  // nothing was written through it, so it has nothing to tell
-  return synced < 0 ? IoError(synced, entry.temporary_path, "sync") : absl::OkStatus();
+  return synced < 0 ? IoError(synced, entry.temporary_path, "sync", files) : absl::OkStatus();
 }
 
 absl::Status Publication::SyncFolderOf(const std::string& path) {
   if (!options_.sync) return absl::OkStatus();
   const std::string folder = FolderOf(path);
   const IoResult result = RetryInterrupted([&] { return options_.file_system->SyncFolder(folder); });
-  return result < 0 ? IoError(result, path, absl::StrCat("sync the folder ", folder)) : absl::OkStatus();
+  return result < 0 ? IoError(result, path, absl::StrCat("sync the folder ", folder), options_.file_system)
+                    : absl::OkStatus();
 }
 
 void Publication::Abandon() {

@@ -7,10 +7,11 @@
 //   CASK_RETURN_IF_ERROR(publish.Commit());   // model.index is there only if all of model.data-* is
 //
 // Each file is written under a temporary name in the folder of its final name (NAME.tmp- and 16 hex digits, created
-// exclusively). AddExisting gives such a temporary name to an existing file, so that it appears together with the
-// others. Commit closes and (with sync) syncs all of them, then gives each its final name in the order of Add. Commit
-// syncs the folders of all other files before it renames the file that was added last, and the folder of that file
-// afterwards. The file that was added last is the switch: only when it exists are the others in use.
+// exclusively; the file system is told the final name, FileSystem::CreateToPublish). AddExisting gives such a temporary
+// name to an existing file, so that it appears together with the others. Commit closes and (with sync) syncs all of
+// them, then gives each its final name in the order of Add. Commit syncs the folders of all other files before it
+// renames the file that was added last, and the folder of that file afterwards. The file that was added last is the
+// switch: only when it exists are the others in use.
 //
 // Destroyed without Commit, or when Commit fails, the temporaries are removed, and so are the files it had already
 // published, best effort, in the reverse order. Even if that fails, the switch exists only if all other files do.
@@ -47,10 +48,10 @@ struct PublishOptions {
   // well; a crash of the machine may leave files empty.
   bool sync = true;
   // Replace files that have the final names, each in one step. A crash leaves the old switch with all files that it
-  // needs, or the new one, provided that the caller gives the other files names that the old switch does not use
-  // (Redirect). If Commit fails after the rename of the switch (in the last sync), the new files stay: they are whole,
-  // and the old switch is gone. All new files get the permissions that the replaced files have in common
-  // (KeepPermissionsOf): a private file stays private.
+  // needs, or the new one, provided that the caller gives the other files names that the old switch does not use. If
+  // Commit fails after the rename of the switch (in the last sync), the new files stay: they are whole, and the old
+  // switch is gone. All new files get the permissions that the replaced files have in common (KeepPermissionsOf): a
+  // private file stays private.
   bool overwrite = false;
   bool only_switch = false;   // with `overwrite`: only the switch replaces a file; the others get AlreadyExists
   bool random_names = false;  // each temporary name is random, so that no other folder has a file of this name
@@ -79,14 +80,6 @@ class Publication {
   // regular file.
   absl::Status AddExisting(const std::string& source_path, const std::string& final_path);
 
-  // As Add, but Commit publishes the file before the one that was added last, which stays the switch.
-  // Requires: a file was added.
-  absl::StatusOr<FileSink*> AddBeforeSwitch(const std::string& final_path);
-
-  // Commit will publish the file that was added as `final_path` as `new_path`, a name in the same folder.
-  // Errors: as Add. Requires: that file was added.
-  absl::Status Redirect(const std::string& final_path, const std::string& new_path);
-
   // Commit gives the new files only permissions that the file at `path` grants, too, as if they replaced it: a file
   // that the caller removes afterwards, or one that is copied. If no file is there, this does nothing.
   void KeepPermissionsOf(const std::string& path);
@@ -112,6 +105,7 @@ class Publication {
     std::string temporary_path;
     std::unique_ptr<FileSink> sink;  // null: of AddExisting, which does not open the file
     bool random_name = true;
+    bool synced = false;     // of AddExisting: its content is durable
     IoResult lock = -1;      // a handle that locks the temporary file; -1: the sink does, or nothing does
     bool renaming = false;   // a rename was tried; it is unknown whether it took effect
     bool published = false;  // has its final name

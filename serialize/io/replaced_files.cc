@@ -22,7 +22,7 @@ absl::StatusOr<bool> HasFileAt(const std::string& path, FileSystem* file_system)
   FileInfo info;
   const IoResult found = internal::RetryInterrupted([&] { return file_system->Describe(path, &info); });
   if (found == -ENOENT || found == -ENOTDIR) return false;
-  if (found < 0) return IoError(found, path, "look for an existing file");
+  if (found < 0) return IoError(found, path, "look for an existing file", file_system);
   return info.type == FileInfo::Type::kRegular;
 }
 

@@ -42,7 +42,7 @@ std::string TemporaryFile::path() const { return absl::StrCat(folder, absl::Ends
 absl::StatusOr<std::vector<TemporaryFile>> ListTemporaries(const std::string& folder, FileSystem* file_system) {
   std::vector<std::string> names;
   const IoResult listed = RetryInterrupted([&] { return file_system->List(folder, &names); });
-  if (listed < 0) return IoError(listed, folder, "list the folder");
+  if (listed < 0) return IoError(listed, folder, "list the folder", file_system);
   std::vector<TemporaryFile> found;
   for (const std::string& name : names) {
     if (!FinalNameOfTemporary(name).has_value()) continue;
@@ -71,7 +71,7 @@ absl::Status RemoveTemporary(const TemporaryFile& file, FileSystem* file_system)
         absl::StrCat(path, ": this file system cannot tell whether a process uses it"));
   }
   if (removed == -EINVAL) return absl::FailedPreconditionError(absl::StrCat(path, ": is not a regular file"));
-  return IoError(removed, path, "remove");
+  return IoError(removed, path, "remove", file_system);
 }
 
 absl::StatusOr<RemovedTemporaries> RemoveStaleTemporaries(const std::string& folder,
@@ -79,7 +79,7 @@ absl::StatusOr<RemovedTemporaries> RemoveStaleTemporaries(const std::string& fol
                                                           FileSystem* file_system) {
   std::vector<std::string> names;
   const IoResult listed = RetryInterrupted([&] { return file_system->List(folder, &names); });
-  if (listed < 0) return IoError(listed, folder, "list the folder");
+  if (listed < 0) return IoError(listed, folder, "list the folder", file_system);
   RemovedTemporaries removed;
   for (const std::string& name : names) {
     const std::optional<absl::string_view> final_name = FinalNameOfTemporary(name);

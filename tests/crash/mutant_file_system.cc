@@ -37,9 +37,9 @@ IoResult MutantFileSystem::OpenToRead(const std::string& path) {
   return behind()->OpenToRead(path);
 }
 
-IoResult MutantFileSystem::CreateNew(const std::string& path) {
+IoResult MutantFileSystem::CreateFile(const std::string& path, const std::string* final_path) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const IoResult handle = behind()->CreateNew(path);
+  const IoResult handle = ForwardingFileSystem::CreateFile(path, final_path);
   if (handle < 0) return handle;
   paths_[handle] = path;
   const bool loses = mutation_.kind == Mutation::kFailClose || mutation_.kind == Mutation::kIgnoreFailedClose;

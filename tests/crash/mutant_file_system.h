@@ -58,13 +58,15 @@ class MutantFileSystem final : public ForwardingFileSystem {
   bool done() const;  // the mistake, or the fault, has happened
 
   IoResult OpenToRead(const std::string& path) override;
-  IoResult CreateNew(const std::string& path) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult Sync(IoResult handle) override;
   IoResult Close(IoResult handle) override;
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
   IoResult Remove(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;
+
+ protected:
+  IoResult CreateFile(const std::string& path, const std::string* final_path) override;
 
  private:
   struct Renaming {

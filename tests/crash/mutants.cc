@@ -16,10 +16,12 @@ struct Work {
   std::unique_ptr<Scenario> scenario;
   int syncs = 0;
   int folder_syncs = 0;
-  int writes = 0;             // files made, and one write to each; 0: not to be changed
+  int writes = 0;             // files made that are not empty, and one write to each; 0: not to be changed
   std::vector<int> switches;  // which syncs are those of files that count as soon as they have their name
   bool overwrites = false;
-  int empty = 0;  // which sync is that of an empty file, of which no crash can take anything; 0: none
+  int empty = 0;  // which file, as they are made and synced, is empty: no crash can take anything of it; 0: none
+
+  int files() const { return writes > 0 && empty > 0 ? writes + 1 : writes; }
 };
 
 std::vector<Work> AllWork() {
@@ -58,8 +60,11 @@ std::vector<Mutation> MistakesIn(const Work& work) {
     all.push_back({Mutation::kIgnoreFailedSync, n, absl::StrCat("failure of sync ", n, " ignored")});
     all.push_back({Mutation::kRetryFailedSync, n, absl::StrCat("failed sync ", n, " tried again")});
   }
-  for (int n = 1; n <= work.writes; ++n) {
+  for (int n = 1; n <= work.files(); ++n) {
+    if (n == work.empty) continue;
     all.push_back({Mutation::kIgnoreFailedClose, n, absl::StrCat("failure of close ", n, " ignored")});
+  }
+  for (int n = 1; n <= work.writes; ++n) {
     all.push_back({Mutation::kIgnoreShortWrite, n, absl::StrCat("short write ", n, " ignored")});
   }
   for (int n = 1; n <= work.folder_syncs; ++n) {
@@ -84,8 +89,10 @@ std::vector<Mutation> FaultsIn(const Work& work) {
   for (int n = 1; n <= work.syncs; ++n) {
     all.push_back({Mutation::kFailSync, n, absl::StrCat("sync ", n, " fails")});
   }
-  for (int n = 1; n <= work.writes; ++n) {
+  for (int n = 1; n <= work.files(); ++n) {
     all.push_back({Mutation::kFailClose, n, absl::StrCat("close ", n, " fails")});
+  }
+  for (int n = 1; n <= work.writes; ++n) {
     all.push_back({Mutation::kShortWrite, n, absl::StrCat("write ", n, " is short")});
   }
   return all;

@@ -62,9 +62,9 @@ void CrashFileSystem::Record(CrashOp::Kind kind, int file, const std::string& pa
   log_.push_back(std::move(op));
 }
 
-IoResult CrashFileSystem::CreateNew(const std::string& path) {
+IoResult CrashFileSystem::CreateFile(const std::string& path, const std::string* final_path) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const IoResult handle = now_.CreateNew(path);
+  const IoResult handle = ForwardingFileSystem::CreateFile(path, final_path);
   if (handle < 0) return handle;
   handles_[handle] = {num_files_, path, 0};
   names_[path] = num_files_;

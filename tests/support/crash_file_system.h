@@ -71,7 +71,6 @@ class CrashFileSystem final : public ForwardingFileSystem {
 
   // What changes nothing that a crash could take is passed on to `now_` as it is.
   IoResult OpenToRead(const std::string& path) override;
-  IoResult CreateNew(const std::string& path) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
   IoResult Sync(IoResult handle) override;
@@ -84,6 +83,9 @@ class CrashFileSystem final : public ForwardingFileSystem {
   IoResult Remove(const std::string& path) override;
   IoResult MakeFolder(const std::string& path) override;
   IoResult SyncFolder(const std::string& path) override;
+
+ protected:
+  IoResult CreateFile(const std::string& path, const std::string* final_path) override;
 
  private:
   struct Handle {

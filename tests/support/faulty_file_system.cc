@@ -222,6 +222,10 @@ IoResult FaultyFileSystem::CreateNew(const std::string& path) {
   return Perform(FileOperation::kCreateNew, path, [&] { return behind_->CreateNew(path); });
 }
 
+IoResult FaultyFileSystem::CreateToPublish(const std::string& path, const std::string& final_path) {
+  return Perform(FileOperation::kCreateNew, path, [&] { return behind_->CreateToPublish(path, final_path); });
+}
+
 IoResult FaultyFileSystem::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
   return Perform(FileOperation::kReadAt, PathOf(handle),
                  [&] { return behind_->ReadAt(handle, offset, out.subspan(0, max_transfer_bytes())); });

@@ -113,6 +113,7 @@ class FaultyFileSystem final : public FileSystem {
 
   IoResult OpenToRead(const std::string& path) override;
   IoResult CreateNew(const std::string& path) override;
+  IoResult CreateToPublish(const std::string& path, const std::string& final_path) override;  // counted as CreateNew
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
@@ -136,6 +137,9 @@ class FaultyFileSystem final : public FileSystem {
   IoResult CheckNew(const std::string& path) override { return behind_->CheckNew(path); }
   IoResult DescribeOpen(IoResult handle, FileInfo* info) override { return behind_->DescribeOpen(handle, info); }
   IoResult List(const std::string& path, std::vector<std::string>* names) override;
+  // ReadManyAt and CopyRange are those of FileSystem: each of their reads is counted and may fail.
+  ReadShape read_shape() const override { return behind_->read_shape(); }
+  std::string LastDetail() const override { return behind_->LastDetail(); }
 
  private:
   IoResult Perform(FileOperation operation, const std::string& path, const std::function<IoResult()>& carry_out);

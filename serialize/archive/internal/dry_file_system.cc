@@ -10,7 +10,7 @@ IoResult DryFileSystem::CheckNew(const std::string& path) {
   return folders_.count(FolderOf(path)) != 0 ? 0 : behind()->CheckNew(path);
 }
 
-IoResult DryFileSystem::CreateNew(const std::string& path) {
+IoResult DryFileSystem::CreateFile(const std::string& path, const std::string*) {
   if (const IoResult bad = CheckNew(path); bad < 0) return bad;
   files_.insert(path);
   handles_[next_handle_] = 0;

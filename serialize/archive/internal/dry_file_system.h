@@ -25,7 +25,6 @@ class DryFileSystem final : public ForwardingFileSystem {
  public:
   using ForwardingFileSystem::ForwardingFileSystem;
 
-  IoResult CreateNew(const std::string& path) override;
   IoResult CheckNew(const std::string& path) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
@@ -48,6 +47,9 @@ class DryFileSystem final : public ForwardingFileSystem {
   IoResult SyncFolder(const std::string& path) override;
   IoResult Describe(const std::string& path, FileInfo* info) override;
   IoResult List(const std::string& path, std::vector<std::string>* names) override;
+
+ protected:
+  IoResult CreateFile(const std::string& path, const std::string* final_path) override;
 
  private:
   std::set<std::string> files_;           // made, by path

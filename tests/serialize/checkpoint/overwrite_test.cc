@@ -16,29 +16,33 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
-#include "tensorcask/serialize/checkpoint/internal/choose_num_shards.h"
+#include "tensorcask/serialize/checkpoint/internal/old_checkpoint.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
+#include "tensorcask/tests/support/uploading_file_system.h"
 
 namespace tensorcask {
 namespace {
 
-using ::tensorcask::checkpoint::ChooseNumShards;
 using ::tensorcask::checkpoint::DataPath;
+using ::tensorcask::checkpoint::OldCheckpoint;
 using ::tensorcask::testing::BytesOf;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::IndexOf;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::Save;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
+using ::tensorcask::testing::UploadingFileSystem;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAreArray;
@@ -67,6 +71,13 @@ std::vector<std::string> PathsOf(int num_files) {
   paths.emplace_back("/m.index");
   return paths;
 }
+
+// As a file system that does not tell its files apart.
+class AnonymousFileSystem final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  IoResult DescribeOpen(IoResult, FileInfo*) override { return -EOPNOTSUPP; }
+};
 
 TEST(Overwrite, GivesDataFilesNamesThatTheOldCheckpointDoesNotHave) {
   MemoryFileSystem files;
@@ -163,21 +174,57 @@ TEST(Overwrite, AnIndexThatCannotBeReadKeepsItsData) {
   EXPECT_THAT(memory.Paths(), UnorderedElementsAreArray(paths));
 }
 
-// The names are chosen when the save finishes, not when it begins.
-TEST(Overwrite, OfTwoWritersTheLastToFinishStays) {
+// The names are chosen when the save begins.
+TEST(Overwrite, OfTwoWritersTheFirstToFinishStays) {
+  for (const int old_shards : {0, 1, 3}) {
+    for (const bool tells_files_apart : {true, false}) {
+      MemoryFileSystem memory;
+      AnonymousFileSystem anonymous(&memory);
+      FileSystem* const files = tells_files_apart ? static_cast<FileSystem*>(&memory) : &anonymous;
+      if (old_shards > 0) {
+        ASSERT_OK(Save("/m", {{"w", Tensor::Scalar<int32_t>(0)}}, To(files, old_shards)));
+      }
+      ASSERT_OK_AND_ASSIGN(CheckpointWriter first, CheckpointWriter::Create("/m", To(files)));
+      ASSERT_OK_AND_ASSIGN(CheckpointWriter second, CheckpointWriter::Create("/m", To(files)));
+      ASSERT_OK(first.Add("w", Tensor::Scalar<int32_t>(1)));
+      ASSERT_OK(second.Add("w", Tensor::Scalar<int32_t>(2)));
+      ASSERT_OK(first.Finish());
+      EXPECT_THAT(second.Finish(), StatusIs(Code::kAborted, HasSubstr("/m.index: was replaced by another save")));
+      ASSERT_OK_AND_ASSIGN(const auto read, Read(files));
+      EXPECT_TRUE(SameTensor(read.first, Tensor::Scalar<int32_t>(1)));
+      EXPECT_THAT(memory.Paths(), ElementsAreArray(PathsOf(old_shards == 1 ? 2 : 1)));
+      EXPECT_EQ(memory.open_handles(), 0u);
+    }
+  }
+}
+
+// The new files need no names that the old checkpoint had.
+TEST(Overwrite, OfACheckpointThatIsRemovedMeanwhileSucceeds) {
   MemoryFileSystem files;
   ASSERT_OK(Save("/m", {{"w", Tensor::Scalar<int32_t>(0)}}, To(&files)));
-  ASSERT_OK_AND_ASSIGN(CheckpointWriter first, CheckpointWriter::Create("/m", To(&files)));
-  ASSERT_OK_AND_ASSIGN(CheckpointWriter second, CheckpointWriter::Create("/m", To(&files)));
-  ASSERT_OK(first.Add("w", Tensor::Scalar<int32_t>(1)));
-  ASSERT_OK(second.Add("w", Tensor::Scalar<int32_t>(2)));
-  const std::pair<CheckpointWriter*, int32_t> writers[] = {{&first, 1}, {&second, 2}};
-  for (const auto& [writer, value] : writers) {
-    ASSERT_OK(writer->Finish());
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", To(&files)));
+  ASSERT_OK(writer.Add("w", Tensor::Scalar<int32_t>(1)));
+  for (const std::string& path : PathsOf(1)) ASSERT_EQ(files.Remove(path), 0);
+  ASSERT_OK(writer.Finish());
+  EXPECT_THAT(files.Paths(), ElementsAreArray(PathsOf(2)));
+}
+
+// A file system whose files cannot get another name than the one that they were made for.
+TEST(Overwrite, EachFileIsMadeForTheNameThatItGets) {
+  MemoryFileSystem memory;
+  UploadingFileSystem files(&memory);
+  for (const int num_shards : {1, 1, 1, 2, 1}) {
+    ASSERT_OK(Save("/m", {{"w", Tensor::Scalar<int32_t>(num_shards)}}, To(&files, num_shards)));
     ASSERT_OK_AND_ASSIGN(const auto read, Read(&files));
-    EXPECT_TRUE(SameTensor(read.first, Tensor::Scalar<int32_t>(value)));
+    EXPECT_TRUE(SameTensor(read.first, Tensor::Scalar<int32_t>(num_shards)));
   }
-  EXPECT_THAT(files.Paths(), ElementsAreArray(PathsOf(1)));
+  // Merged: without links, so the data files are copied.
+  ASSERT_OK(Save("/n", {{"x", Tensor::Scalar<int32_t>(7)}}, To(&files)));
+  CheckpointMergeOptions options;
+  options.file_system = &files;
+  ASSERT_OK(MergeCheckpoints({"/m", "/n"}, "/merged", options));
+  EXPECT_NE(memory.Find("/merged.index"), nullptr);
+  EXPECT_EQ(files.unpublished(), 0u);
 }
 
 TEST(Overwrite, NoDevicePipeOrSocketIsThePrefixOfACheckpoint) {
@@ -204,9 +251,10 @@ TEST(Overwrite, NoDevicePipeOrSocketIsThePrefixOfACheckpoint) {
 TEST(Overwrite, AsManyDataFilesAsThereCanBeIsRefused) {
   MemoryFileSystem files;
   files.Put("/m.index", IndexOf(checkpoint::kMaxShards, {}));
-  EXPECT_THAT(ChooseNumShards("/m", checkpoint::kMaxShards, &files),
+  ASSERT_OK_AND_ASSIGN(const OldCheckpoint old, OldCheckpoint::Open("/m", &files));
+  EXPECT_THAT(old.ChooseNumShards(checkpoint::kMaxShards),
               StatusIs(Code::kInvalidArgument, HasSubstr("/m: the checkpoint to overwrite has data files")));
-  ASSERT_OK_AND_ASSIGN(const int fewer, ChooseNumShards("/m", checkpoint::kMaxShards - 1, &files));
+  ASSERT_OK_AND_ASSIGN(const int fewer, old.ChooseNumShards(checkpoint::kMaxShards - 1));
   EXPECT_EQ(fewer, checkpoint::kMaxShards - 1);
 }
 

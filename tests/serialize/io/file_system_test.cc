@@ -19,6 +19,7 @@
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -26,10 +27,13 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using OnExisting = FileSystem::OnExisting;
 
 constexpr size_t kPageBytes = 4096;
@@ -417,6 +421,14 @@ TEST(FolderOfTest, IsWhatComesBeforeTheName) {
 TEST(IoErrorTest, NamesThePathAndTheAction) {
   EXPECT_THAT(IoError(-ENOSPC, "a.index", "write"),
               StatusIs(absl::StatusCode::kResourceExhausted, "a.index: cannot write: No space left on device"));
+  class Store final : public ForwardingFileSystem {
+   public:
+    using ForwardingFileSystem::ForwardingFileSystem;
+    std::string LastDetail() const override { return "SlowDown, request 18EB"; }
+  } store(FileSystem::Posix());
+  EXPECT_THAT(IoError(-EAGAIN, "s3://b/a", "read at 7", &store),
+              StatusIs(IoError(-EAGAIN, "", "").code(), EndsWith(" (SlowDown, request 18EB)")));
+  EXPECT_THAT(IoError(-EAGAIN, "a", "read", FileSystem::Posix()).message(), Not(HasSubstr("(")));
   EXPECT_THAT(IoError(-EFBIG, "a", "write"),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("a: cannot write")));
   EXPECT_THAT(IoError(-EACCES, "a", "open"),

@@ -23,6 +23,7 @@
 #include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
+#include "tensorcask/tests/support/uploading_file_system.h"
 
 namespace tensorcask {
 namespace {
@@ -39,6 +40,7 @@ using ::tensorcask::testing::PutAll;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::StepsAfterWriting;
 using ::tensorcask::testing::TempFolder;
+using ::tensorcask::testing::UploadingFileSystem;
 using ::tensorcask::testing::WhatReadersFind;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -167,28 +169,31 @@ TEST(PublicationTest, OverwritingReplacesTheSwitchInOneStep) {
   EXPECT_EQ(WhatReadersFind(memory), "new");
 }
 
-TEST(PublicationTest, AFileMayGetAnotherNameAndOneMayComeBeforeTheSwitch) {
+TEST(PublicationTest, TheFileSystemIsToldEachFinalName) {
   MemoryFileSystem memory;
-  ASSERT_EQ(memory.MakeFolder("d"), 0);
-  memory.Put("taken", "old");
-  FaultyFileSystem files(&memory);
-  Publication publish(On(&files));
-  ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
-  ASSERT_OK_AND_ASSIGN(FileSink * index, publish.Add("index"));
-  ASSERT_OK_AND_ASSIGN(FileSink * b, publish.AddBeforeSwitch("b"));
-  ASSERT_OK(publish.Redirect("a", "c"));
-  EXPECT_THAT(publish.Redirect("c", "taken"), StatusIs(Code::kAlreadyExists, HasSubstr("taken: exists already")));
-  EXPECT_THAT(publish.Redirect("c", "b"), StatusIs(Code::kAlreadyExists, HasSubstr("b: added twice")));
-  EXPECT_THAT(publish.AddBeforeSwitch("c"), StatusIs(Code::kAlreadyExists, HasSubstr("c: added twice")));
-  ASSERT_OK(a->Append("first"));
-  ASSERT_OK(b->Append("second"));
-  ASSERT_OK(index->Append("switch"));
-  ASSERT_OK(publish.Commit());
-  EXPECT_THAT(StepsAfterWriting(files),
-              ElementsAre("Sync a~", "Sync b~", "Sync index~", "Rename a~ -> c", "Rename b~ -> b", "SyncFolder .",
-                          "Rename index~ -> index", "SyncFolder ."));
-  EXPECT_EQ(*memory.Find("c"), "first");
-  EXPECT_EQ(*memory.Find("b"), "second");
+  UploadingFileSystem files(&memory);
+  memory.Put("old", "old");
+  {
+    Publication publish(On(&files));
+    ASSERT_OK_AND_ASSIGN(FileSink * a, publish.Add("a"));
+    ASSERT_OK(publish.AddExisting("old", "copy"));
+    ASSERT_OK_AND_ASSIGN(FileSink * index, publish.Add("index"));
+    ASSERT_OK(a->Append("first"));
+    ASSERT_OK(index->Append("switch"));
+    EXPECT_EQ(memory.Find("a"), nullptr);
+    EXPECT_EQ(files.unpublished(), 3u);
+    ASSERT_OK(publish.Commit());
+  }
+  EXPECT_EQ(*memory.Find("a"), "first");
+  EXPECT_EQ(*memory.Find("copy"), "old");
+  EXPECT_EQ(*memory.Find("index"), "switch");
+  {
+    Publication publish(On(&files));
+    ASSERT_OK_AND_ASSIGN(FileSink * b, publish.Add("b"));
+    ASSERT_OK(b->Append("lost"));
+  }
+  EXPECT_EQ(memory.Paths(), (std::vector<std::string>{"a", "copy", "index", "old"}));
+  EXPECT_EQ(files.unpublished(), 0u);
 }
 
 TEST(PublicationTest, ASingleFileIsReplacedInOneStep) {
