@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tensorcask/serialize/io/error_number.h"
@@ -66,8 +67,21 @@ absl::Status IoError(IoResult result, absl::string_view path, absl::string_view 
   return is_of_process ? MarkResourceFailure(std::move(status)) : status;
 }
 
+absl::string_view SchemeOf(absl::string_view path) {
+  const size_t end = path.find("://");
+  if (end == absl::string_view::npos || end == 0 || !absl::ascii_isalpha(static_cast<unsigned char>(path[0])))
+    return "";
+  for (const char c : path.substr(0, end)) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '+' && c != '-' && c != '.') return "";
+  }
+  return path.substr(0, end);
+}
+
 std::string FolderOf(absl::string_view path) {
+  const absl::string_view scheme = SchemeOf(path);
+  const size_t start = scheme.empty() ? 0 : scheme.size() + 3;
   const size_t slash = path.rfind('/');
+  if (start > 0 && (slash < start || slash == absl::string_view::npos)) return std::string(path);
   if (slash == absl::string_view::npos) return ".";
   return slash == 0 ? "/" : std::string(path.substr(0, slash));
 }
@@ -81,6 +95,7 @@ absl::Status CheckPath(absl::string_view path) {
     return absl::InvalidArgumentError(
         absl::StrCat("the path ", Quoted(path), " has ", path.size(), " bytes, the limit is ", kMaxPathBytes));
   }
+  if (!SchemeOf(path).empty()) return absl::OkStatus();
   for (absl::string_view component : absl::StrSplit(path, '/')) {
     if (component.size() > kMaxNameBytes) {
       return absl::InvalidArgumentError(absl::StrCat("the path ", Quoted(path), " has a name of ", component.size(),

@@ -162,6 +162,8 @@ class FileSystem {
   // ---- What it is like ----------------------------------------------------------------------------------------------
 
   virtual ReadShape read_shape() const { return {}; }
+  // The same of one open file, where a system is made of several (file_system_router.h).
+  virtual ReadShape ShapeOf(IoResult /*handle*/) const { return read_shape(); }
   // What the system says beside the errno of the last failed operation of this thread ("SlowDown, request 18EB..."). ""
   // (the default): nothing.
   virtual std::string LastDetail() const { return ""; }
@@ -185,11 +187,14 @@ class FileSystem {
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action,
                      const FileSystem* files = nullptr);
 
-// "folder" of "folder/name"; "." of "name"; "/" of "/name".
+// "s3" of "s3://bucket/name": a letter, then letters, digits, "+", "-" and ".", before "://". "" if the path has none.
+absl::string_view SchemeOf(absl::string_view path);
+
+// "folder" of "folder/name"; "." of "name"; "/" of "/name"; "s3://bucket" of "s3://bucket/name" and of itself.
 std::string FolderOf(absl::string_view path);
 
 // InvalidArgument, quoting the path, if it is empty, has a NUL byte or is longer than the system takes (4095 bytes, 255
-// a component).
+// a component; of a path with a scheme, the components are its system's to check).
 absl::Status CheckPath(absl::string_view path);
 
 }  // namespace tensorcask

@@ -85,6 +85,7 @@ class ForwardingFileSystem : public FileSystem {
     return behind_->OpenBeneath(folder, name, targets);
   }
   ReadShape read_shape() const override { return behind_->read_shape(); }
+  ReadShape ShapeOf(IoResult handle) const override { return behind_->ShapeOf(handle); }
   std::string LastDetail() const override { return behind_->LastDetail(); }
 
  protected:

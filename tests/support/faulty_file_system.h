@@ -139,6 +139,7 @@ class FaultyFileSystem final : public FileSystem {
   IoResult List(const std::string& path, std::vector<std::string>* names) override;
   // ReadManyAt and CopyRange are those of FileSystem: each of their reads is counted and may fail.
   ReadShape read_shape() const override { return behind_->read_shape(); }
+  ReadShape ShapeOf(IoResult handle) const override { return behind_->ShapeOf(handle); }
   std::string LastDetail() const override { return behind_->LastDetail(); }
 
  private:

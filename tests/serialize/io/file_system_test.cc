@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/error_number.h"
+#include "tensorcask/serialize/io/file_system_router.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
@@ -38,7 +39,7 @@ using OnExisting = FileSystem::OnExisting;
 
 constexpr size_t kPageBytes = 4096;
 
-enum class Kind { kPosix, kMemory, kFaulty };
+enum class Kind { kPosix, kMemory, kFaulty, kRouter };
 
 class FileSystemTest : public ::testing::TestWithParam<Kind> {
  protected:
@@ -51,6 +52,7 @@ class FileSystemTest : public ::testing::TestWithParam<Kind> {
     root_ = "/root";
     files_ = &memory_;
     if (GetParam() == Kind::kFaulty) files_ = &faulty_;
+    if (GetParam() == Kind::kRouter) files_ = &router_;
     EXPECT_EQ(files_->MakeFolder(root_), 0);
   }
   ~FileSystemTest() override { EXPECT_EQ(memory_.open_handles(), 0u); }
@@ -85,6 +87,7 @@ class FileSystemTest : public ::testing::TestWithParam<Kind> {
   TempFolder folder_;
   MemoryFileSystem memory_;
   FaultyFileSystem faulty_{&memory_};
+  FileSystemRouter router_{&memory_};
   FileSystem* files_ = nullptr;
   std::string root_;
 };
@@ -366,13 +369,16 @@ TEST_P(FileSystemTest, ThreadsDoNotDisturbOneAnother) {
   EXPECT_EQ(files_->Close(in), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FileSystemTest, ::testing::Values(Kind::kPosix, Kind::kMemory, Kind::kFaulty),
+INSTANTIATE_TEST_SUITE_P(All, FileSystemTest,
+                         ::testing::Values(Kind::kPosix, Kind::kMemory, Kind::kFaulty, Kind::kRouter),
                          [](const auto& info) {
                            switch (info.param) {
                              case Kind::kPosix:
                                return "Posix";
                              case Kind::kMemory:
                                return "Memory";
+                             case Kind::kRouter:
+                               return "Router";
                              case Kind::kFaulty:
                                return "Faulty";
                            }
@@ -416,6 +422,12 @@ TEST(FolderOfTest, IsWhatComesBeforeTheName) {
   EXPECT_EQ(FolderOf("name"), ".");
   EXPECT_EQ(FolderOf("/name"), "/");
   EXPECT_EQ(FolderOf("/a/b"), "/a");
+  EXPECT_EQ(FolderOf("s3://bucket/a/b"), "s3://bucket/a");
+  EXPECT_EQ(FolderOf("s3://bucket/a"), "s3://bucket");
+  EXPECT_EQ(FolderOf("s3://bucket"), "s3://bucket");
+  EXPECT_EQ(FolderOf("s3://"), "s3://");
+  EXPECT_EQ(FolderOf("a b://c/d"), "a b://c");
+  EXPECT_EQ(FolderOf("://c"), ":/");
 }
 
 TEST(IoErrorTest, NamesThePathAndTheAction) {
@@ -451,6 +463,7 @@ TEST(CheckPathTest, RefusesWhatTheSystemWouldNotTake) {
   EXPECT_OK(CheckPath("a"));
   EXPECT_OK(CheckPath("/a/../b//c.index"));
   EXPECT_OK(CheckPath(std::string(255, 'n')));
+  EXPECT_OK(CheckPath("s3://bucket/" + std::string(1024, 'n')));
   std::string longest;
   while (longest.size() < 4094) longest += "d/";
   EXPECT_OK(CheckPath(longest + "n"));
