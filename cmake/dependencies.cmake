@@ -52,6 +52,8 @@ if(NOT TENSORCASK_LIBRARY_IS_SHARED)
   tensorcask_find_c_library(xxhash libxxhash xxHash::xxhash xxhash)
   tensorcask_find_c_library(re2 re2 re2::re2 re2)
   tensorcask_find_c_library(snappy snappy Snappy::snappy snappy)
+  tensorcask_find_c_library(curl libcurl CURL::libcurl)
+  tensorcask_find_c_library(expat expat expat::expat)
 endif()
 # Only for Tensorcask::eigen. A package of version 5 does not answer a request for 3.4.
 foreach(_tensorcask_version 3.4 5)

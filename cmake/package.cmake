@@ -25,6 +25,6 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 # What a program needs that is compiled against the headers.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libabsl-dev, libprotobuf-dev, pkg-config")
 if(NOT BUILD_SHARED_LIBS)
-  string(APPEND CPACK_DEBIAN_PACKAGE_RECOMMENDS ", libre2-dev, libsnappy-dev, libxxhash-dev, libzstd-dev, zlib1g-dev")
+  string(APPEND CPACK_DEBIAN_PACKAGE_RECOMMENDS ", libcurl4-openssl-dev, libexpat1-dev, libre2-dev, libsnappy-dev, libxxhash-dev, libzstd-dev, zlib1g-dev")
 endif()
 include(CPack)

@@ -29,7 +29,9 @@ EXTERNAL = {
     "@com_google_googletest//:gtest": "GTest::gmock",
     "@com_google_googletest//:gtest_main": "GTest::gmock_main",
     "@com_google_protobuf": "protobuf::libprotobuf",
+    "@curl": "Tensorcask::dependency_curl",
     "@eigen": "Eigen3::Eigen",
+    "@expat": "Tensorcask::dependency_expat",
     "@leveldb": "leveldb",
     "@nlohmann_json": "nlohmann_json::nlohmann_json",
     "@re2": "Tensorcask::dependency_re2",
@@ -39,7 +41,8 @@ EXTERNAL = {
     "@zstd": "Tensorcask::dependency_zstd",
 }
 # No header that is installed includes theirs.
-PRIVATE = {"nlohmann_json::nlohmann_json", "Tensorcask::dependency_re2", "Tensorcask::dependency_snappy",
+PRIVATE = {"nlohmann_json::nlohmann_json", "Tensorcask::dependency_curl", "Tensorcask::dependency_expat",
+           "Tensorcask::dependency_re2", "Tensorcask::dependency_snappy",
            "Tensorcask::dependency_xxhash", "Tensorcask::dependency_zstd", "ZLIB::ZLIB"}
 # Targets that would add a dependency to the rest of their room.
 OWN_LIBRARY = {

@@ -34,6 +34,8 @@ LIBRARIES = {
     "zstd": ("libzstd-dev", "zstd", "zstd"),
     "xxhash": ("libxxhash-dev", "xxhash", "xxhash"),
     "re2": ("libre2-dev", "re2", "re2"),
+    "curl": ("libcurl4-openssl-dev", "curl", "libcurl"),
+    "expat": ("libexpat1-dev", "expat", "expat"),
     "snappy": ("libsnappy-dev", "snappy", "snappy"),
     "nlohmann_json": ("nlohmann-json3-dev", "nlohmann-json", "nlohmann_json"),
     "CLI11": ("libcli11-dev", "cli11", "cli11"),

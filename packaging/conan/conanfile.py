@@ -51,7 +51,7 @@ class Tensorcask(ConanFile):
         # What headers include is needed by those who use them; the rest is linked.
         self.requires("protobuf/[>=4.25 <8]", transitive_headers=True)
         self.requires("abseil/[>=20230802]", transitive_headers=True)  # the version that protobuf chooses
-        for name in ("re2/[>=20220601]", "snappy/[>=1.1.9 <2]", "xxhash/[>=0.8 <1]", "zlib/[>=1.2.11 <2]",
+        for name in ("expat/[>=2.4 <3]", "libcurl/[>=7.86 <9]", "re2/[>=20220601]", "snappy/[>=1.1.9 <2]", "xxhash/[>=0.8 <1]", "zlib/[>=1.2.11 <2]",
                      "zstd/[>=1.5 <2]"):  # fmt: skip
             self.requires(name)
         self.requires("nlohmann_json/[>=3.11 <4]", visible=False)
@@ -64,7 +64,7 @@ class Tensorcask(ConanFile):
 
     def system_requirements(self):
         if self.options.system_libraries:
-            packages = ["libabsl-dev", "libprotobuf-dev", "libre2-dev", "libsnappy-dev", "libxxhash-dev", "libzstd-dev",
+            packages = ["libabsl-dev", "libcurl4-openssl-dev", "libexpat1-dev", "libprotobuf-dev", "libre2-dev", "libsnappy-dev", "libxxhash-dev", "libzstd-dev",
                         "nlohmann-json3-dev", "pkg-config", "protobuf-compiler", "zlib1g-dev"]  # fmt: skip
             Apt(self).install(packages + (["libcli11-dev"] if self.options.tool else []), check=True)
 

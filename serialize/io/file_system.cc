@@ -64,6 +64,8 @@ absl::Status IoError(IoResult result, absl::string_view path, absl::string_view 
   if (!detail.empty()) status = AppendToMessage(status, absl::StrCat(" (", detail, ")"));
   status = WithErrorNumber(std::move(status), error);
   const bool is_of_process = error == EMFILE || error == ENFILE || error == ENOMEM;
+  // Of an answer, or a block of a disk, that is not what it should be. Abseil: Unknown.
+  if (error == EBADMSG) status = WithErrorNumber(absl::DataLossError(status.message()), error);
   return is_of_process ? MarkResourceFailure(std::move(status)) : status;
 }
 

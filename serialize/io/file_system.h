@@ -181,8 +181,9 @@ class FileSystem {
 };
 
 // The Status of a failed operation: message "PATH: cannot ACTION: ...", code as of absl::ErrnoToStatus but
-// ResourceExhausted for EFBIG, which is a limit. What `files` says beside the errno (LastDetail) follows in
-// parentheses; the failed operation was the last one of this thread that failed. Null: it was none of a FileSystem.
+// ResourceExhausted for EFBIG, which is a limit, and DataLoss for EBADMSG. What `files` says beside the errno
+// (LastDetail) follows in parentheses; the failed operation was the last one of this thread that failed. Null: it was
+// none of a FileSystem.
 // Requires: result < 0.
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action,
                      const FileSystem* files = nullptr);

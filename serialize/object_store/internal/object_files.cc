@@ -1,0 +1,537 @@
+#include "tensorcask/serialize/object_store/internal/object_files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/stale_temporaries.h"
+#include "tensorcask/serialize/object_store/internal/http_headers.h"
+#include "tensorcask/serialize/object_store/internal/xml_answer.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/sha1.h"
+
+namespace tensorcask::internal {
+namespace {
+
+constexpr uint64_t kTailBytes = uint64_t{64} << 10;
+constexpr uint64_t kIndexTailBytes = uint64_t{1} << 20;
+constexpr uint64_t kSmallBytes = uint64_t{64} << 10;  // a smaller read brings so many, for the next one
+constexpr uint64_t kGapBytes = uint64_t{1} << 20;
+
+thread_local std::string last_detail;
+
+IoResult FailWith(IoResult result, std::string detail) {
+  last_detail = std::move(detail);
+  return result;
+}
+
+IoResult FailWith(const HttpAnswer& answer) { return FailWith(answer.result, answer.detail); }
+
+// The URL of a path, or minus an errno.
+IoResult ParsePath(const std::string& path, ObjectUrl* url) {
+  absl::StatusOr<ObjectUrl> parsed = ParseObjectUrl(path);
+  if (!parsed.ok()) return FailWith(-EDESTADDRREQ, std::string(parsed.status().message()));
+  *url = *std::move(parsed);
+  return 0;
+}
+
+IoResult RefuseHttp(const ObjectUrl& url) {
+  return FailWith(-EROFS, absl::StrCat(url.name, ": files of web servers are only read"));
+}
+
+// Equal for equal objects of one name: of the name and the ETag, or what else tells versions apart.
+FileId IdOf(const ObjectUrl& url, const AnswerHeaders& headers, uint64_t size) {
+  Sha1 hash;
+  hash.Update(url.is_s3 ? absl::StrCat(url.bucket, "/", url.key) : url.http);
+  const std::string& version = headers.etag.empty() ? headers.last_modified : headers.etag;
+  hash.Update(absl::StrCat(" ", version, " ", size));
+  const std::string hex = hash.Finish();
+  const auto number = [&](size_t from) {
+    uint64_t value = 0;
+    for (size_t i = from; i < from + 16; ++i) {
+      value = value << 4 | static_cast<uint64_t>(hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10);
+    }
+    return value;
+  };
+  return {number(0), number(16) | 1};
+}
+
+FileInfo InfoOf(const ObjectUrl& url, const AnswerHeaders& headers, uint64_t size) {
+  FileInfo info;
+  info.size_bytes = size;
+  const std::optional<absl::Time> modified = ParseHttpDate(headers.last_modified);
+  if (modified.has_value()) info.modified_unix_seconds = absl::ToUnixSeconds(*modified);
+  info.id = IdOf(url, headers, size);
+  return info;
+}
+
+}  // namespace
+
+struct ObjectFiles::OpenObject {
+  ObjectUrl url;
+  uint64_t size = 0;
+  std::string etag;
+  std::string last_modified;
+  FileInfo info;
+  uint64_t tail_offset = 0;
+  std::string tail;  // the bytes from there to the end
+
+  std::mutex mutex;
+  uint64_t block_offset = 0;
+  std::shared_ptr<const std::string> block;  // of the last small read; null: none
+};
+
+ObjectFiles::ObjectFiles(const ObjectRequests* requests, const ObjectStoreOptions& options)
+    : requests_(requests),
+      range_bytes_(options.range_bytes),
+      part_bytes_(options.part_bytes),
+      connections_(options.connections),
+      threads_(options.connections) {}
+
+ObjectFiles::~ObjectFiles() = default;
+
+void ObjectFiles::RemoveUploads() {
+  std::map<std::string, std::shared_ptr<Upload>> uploads;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    uploads = std::exchange(uploads_, {});
+  }
+  for (const auto& [path, upload] : uploads) upload->Remove();
+}
+
+IoResult ObjectFiles::AddHandle(Handle handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  handles_[next_handle_] = std::move(handle);
+  return next_handle_++;
+}
+
+std::shared_ptr<ObjectFiles::OpenObject> ObjectFiles::FindObject(IoResult handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = handles_.find(handle);
+  return found == handles_.end() ? nullptr : found->second.object;
+}
+
+std::shared_ptr<Upload> ObjectFiles::FindUpload(IoResult handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = handles_.find(handle);
+  return found == handles_.end() ? nullptr : found->second.upload;
+}
+
+std::string ObjectFiles::LastDetail() const { return last_detail; }
+
+ReadShape ObjectFiles::read_shape() const {
+  ReadShape shape;
+  shape.piece_bytes = range_bytes_;
+  shape.in_flight = connections_;
+  shape.gap_bytes = kGapBytes;
+  return shape;
+}
+
+// ---- Reading ------------------------------------------------------------------------------------------------------
+
+IoResult ObjectFiles::OpenToRead(const std::string& path) {
+  auto object = std::make_shared<OpenObject>();
+  if (const IoResult bad = ParsePath(path, &object->url); bad < 0) return bad;
+  if (object->url.is_folder) return FailWith(-EISDIR, absl::StrCat(path, ": is a folder"));
+  const uint64_t tail_bytes = absl::EndsWith(object->url.name, ".index") ? kIndexTailBytes : kTailBytes;
+  HttpAnswer answer = requests_->OpenTail(object->url, tail_bytes);
+  const AnswerHeaders& headers = answer.headers;
+  const auto refuse = [&](absl::string_view what) {
+    return FailWith(-EBADMSG, absl::StrCat("GET ", object->url.name, ": ", what));
+  };
+  if (answer.status == 416) {
+    // No byte of an empty file can be asked for.
+    if (headers.content_range.has_value() && headers.content_range->total > 0) {
+      return refuse("the answer refuses a range of a file that is not empty");
+    }
+  } else if (answer.result < 0) {
+    const bool is_large = answer.status == 200 && answer.result == -EBADMSG && !headers.has_content_range &&
+                          headers.content_length.value_or(kMaxWholeFileBytes + 1) > kMaxWholeFileBytes;
+    if (answer.result == -ENOENT) RememberMissing(path);
+    if (!is_large) return FailWith(answer);
+    return FailWith(-EOPNOTSUPP,
+                    absl::StrCat(answer.detail, "; the server does not answer ranges, which files of more than ",
+                                 kMaxWholeFileBytes >> 20, " MiB need"));
+  } else if (answer.status == 200) {
+    object->size = answer.text.size();
+  } else if (answer.status == 206) {
+    const std::optional<ContentRange>& range = headers.content_range;
+    if (!range.has_value() || !range->is_satisfied) return refuse("the answer has no Content-Range that can be read");
+    const uint64_t wanted = std::min(tail_bytes, range->total);
+    const bool is_tail = range->last == range->total - 1 && range->last - range->first == wanted - 1;
+    if (!is_tail || answer.text.size() != wanted) {
+      return refuse(absl::StrCat("the answer has ", answer.text.size(), " bytes from ", range->first, " of ",
+                                 range->total, "; the last ", wanted, " are wanted"));
+    }
+    object->size = range->total;
+  } else {
+    return refuse(absl::StrCat("the answer has the status ", answer.status));
+  }
+  object->etag = headers.etag;
+  object->last_modified = headers.last_modified;
+  object->info = InfoOf(object->url, headers, object->size);
+  object->tail = std::move(answer.text);
+  if (answer.status == 416) object->tail.clear();
+  object->tail_offset = object->size - object->tail.size();
+  return AddHandle({std::move(object), nullptr});
+}
+
+IoResult ObjectFiles::Request(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail) {
+  ExpectedRange range;
+  range.offset = offset;
+  range.out = out;
+  range.object_bytes = object->size;
+  range.etag = object->etag;
+  range.last_modified = object->last_modified;
+  HttpAnswer answer = requests_->ReadRange(object->url, range);
+  if (answer.result < 0) *detail = std::move(answer.detail);
+  return answer.result;
+}
+
+// Headers and directories are read in small pieces, one behind the other.
+IoResult ObjectFiles::ReadSmall(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail) {
+  std::shared_ptr<const std::string> block;
+  uint64_t start = 0;
+  {
+    std::lock_guard<std::mutex> lock(object->mutex);
+    block = object->block;
+    start = object->block_offset;
+  }
+  const auto has = [&] {
+    return block != nullptr && offset >= start && offset - start <= block->size() &&
+           out.size() <= block->size() - (offset - start);
+  };
+  if (!has()) {
+    const uint64_t bytes = std::min(kSmallBytes, object->tail_offset - offset);
+    auto fresh = std::make_shared<std::string>(static_cast<size_t>(bytes), '\0');
+    const IoResult result = Request(object, offset, absl::MakeSpan(&(*fresh)[0], fresh->size()), detail);
+    if (result < 0) return result;
+    block = fresh;
+    start = offset;
+    std::lock_guard<std::mutex> lock(object->mutex);
+    object->block = block;
+    object->block_offset = start;
+  }
+  std::memcpy(out.data(), block->data() + (offset - start), out.size());
+  return 0;
+}
+
+// All of `out`, which lies in the object and is not longer than a request.
+IoResult ObjectFiles::ReadPiece(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail) {
+  if (offset < object->tail_offset) {
+    const auto before = static_cast<size_t>(std::min<uint64_t>(out.size(), object->tail_offset - offset));
+    const IoResult result = before < kSmallBytes ? ReadSmall(object, offset, out.subspan(0, before), detail)
+                                                 : Request(object, offset, out.subspan(0, before), detail);
+    if (result < 0) return result;
+    out.remove_prefix(before);
+    offset += before;
+  }
+  if (!out.empty()) std::memcpy(out.data(), object->tail.data() + (offset - object->tail_offset), out.size());
+  return 0;
+}
+
+IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
+  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  if (object == nullptr) return FailWith(-EBADF, "");
+  if (offset >= object->size || out.empty()) return 0;
+  const auto bytes = static_cast<size_t>(std::min<uint64_t>(out.size(), object->size - offset));
+  const ReadRange range = {offset, out.subspan(0, bytes)};
+  const IoResult result = ReadManyAt(handle, absl::MakeConstSpan(&range, 1));
+  return result < 0 ? result : static_cast<IoResult>(bytes);
+}
+
+IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  if (object == nullptr) return FailWith(-EBADF, "");
+  struct Piece {
+    ReadRange range;
+    IoResult result = 0;
+    std::string detail;
+  };
+  std::vector<Piece> pieces;
+  for (const ReadRange& range : ranges) {
+    if (!RangeFits(range.offset, range.out.size(), object->size)) {
+      Piece past;
+      past.range = range;
+      past.result = -ENODATA;
+      pieces.push_back(std::move(past));
+      continue;
+    }
+    for (size_t done = 0; done < range.out.size();) {
+      const auto bytes = static_cast<size_t>(std::min<uint64_t>(range.out.size() - done, range_bytes_));
+      Piece piece;
+      piece.range = {range.offset + done, range.out.subspan(done, bytes)};
+      pieces.push_back(std::move(piece));
+      done += bytes;
+    }
+  }
+  threads_.RunAll(pieces.size(), [&](size_t i) {
+    Piece& piece = pieces[i];
+    if (piece.result == 0) piece.result = ReadPiece(object.get(), piece.range.offset, piece.range.out, &piece.detail);
+  });
+  const Piece* failed = nullptr;
+  for (const Piece& piece : pieces) {
+    if (piece.result < 0 && (failed == nullptr || piece.range.offset < failed->range.offset)) failed = &piece;
+  }
+  return failed == nullptr ? 0 : FailWith(failed->result, failed->detail);
+}
+
+IoResult ObjectFiles::SizeOf(IoResult handle) {
+  if (const std::shared_ptr<OpenObject> object = FindObject(handle)) return static_cast<IoResult>(object->size);
+  if (const std::shared_ptr<Upload> upload = FindUpload(handle)) return static_cast<IoResult>(upload->size_bytes());
+  return FailWith(-EBADF, "");
+}
+
+IoResult ObjectFiles::DescribeOpen(IoResult handle, FileInfo* info) {
+  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  if (object == nullptr) return FailWith(FindUpload(handle) != nullptr ? -EOPNOTSUPP : -EBADF, "");
+  *info = object->info;
+  return 0;
+}
+
+IoResult ObjectFiles::Map(IoResult, uint64_t, size_t, const char**) { return FailWith(-ENODEV, ""); }
+IoResult ObjectFiles::Unmap(const char*, size_t) { return FailWith(-EINVAL, ""); }
+
+// ---- Writing ------------------------------------------------------------------------------------------------------
+
+IoResult ObjectFiles::CreateNew(const std::string& path) {
+  const std::optional<absl::string_view> final_name = FinalNameOfTemporary(path);
+  if (final_name.has_value()) return CreateToPublish(path, std::string(*final_name));
+  return FailWith(-EOPNOTSUPP,
+                  absl::StrCat(path, ": a file of an object store is written as a whole and then published"));
+}
+
+IoResult ObjectFiles::CreateToPublish(const std::string& path, const std::string& final_path) {
+  ObjectUrl url;
+  if (const IoResult bad = ParsePath(final_path, &url); bad < 0) return bad;
+  if (!url.is_s3) return RefuseHttp(url);
+  if (url.is_folder) return FailWith(-EISDIR, absl::StrCat(final_path, ": names a folder"));
+  Handle handle;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::shared_ptr<Upload>& upload = uploads_[path];
+    if (upload != nullptr) return FailWith(-EEXIST, "");
+    upload = std::make_shared<Upload>(requests_, &threads_, std::move(url), part_bytes_, connections_);
+    handle.upload = upload;
+  }
+  return AddHandle(std::move(handle));
+}
+
+IoResult ObjectFiles::CheckNew(const std::string& path) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(missing_path_, "") == path) return 0;
+  }
+  FileInfo info;
+  return Describe(path, &info) >= 0 ? FailWith(-EEXIST, "") : 0;
+}
+
+IoResult ObjectFiles::Append(IoResult handle, absl::string_view bytes) {
+  const std::shared_ptr<Upload> upload = FindUpload(handle);
+  if (upload == nullptr) return FailWith(-EBADF, "");
+  const IoResult result = upload->Append(bytes);
+  return result < 0 ? FailWith(result, upload->detail()) : result;
+}
+
+IoResult ObjectFiles::WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) {
+  const std::shared_ptr<Upload> upload = FindUpload(handle);
+  if (upload == nullptr) return FailWith(-EBADF, "");
+  const IoResult result = upload->WriteAt(offset, bytes);
+  return result < 0 ? FailWith(result, upload->detail()) : result;
+}
+
+IoResult ObjectFiles::Reserve(IoResult handle, uint64_t size_bytes) {
+  const std::shared_ptr<Upload> upload = FindUpload(handle);
+  if (upload == nullptr) return FailWith(-EBADF, "");
+  upload->Announce(size_bytes);
+  return 0;
+}
+
+IoResult ObjectFiles::Sync(IoResult handle) {
+  if (FindObject(handle) != nullptr) return 0;
+  const std::shared_ptr<Upload> upload = FindUpload(handle);
+  if (upload == nullptr) return FailWith(-EBADF, "");
+  const IoResult result = upload->Wait();
+  return result < 0 ? FailWith(result, upload->detail()) : 0;
+}
+
+IoResult ObjectFiles::SetPublic(IoResult) { return FailWith(-EOPNOTSUPP, ""); }
+
+IoResult ObjectFiles::Close(IoResult handle) {
+  Handle closed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = handles_.find(handle);
+    if (found == handles_.end()) return FailWith(-EBADF, "");
+    closed = std::move(found->second);
+    handles_.erase(found);
+  }
+  if (closed.upload == nullptr) return 0;
+  const IoResult result = closed.upload->Close();
+  return result < 0 ? FailWith(result, closed.upload->detail()) : 0;
+}
+
+IoResult ObjectFiles::Rename(const std::string& from, const std::string& to, OnExisting on_existing) {
+  ObjectUrl url;
+  if (const IoResult bad = ParsePath(to, &url); bad < 0) return bad;
+  std::shared_ptr<Upload> upload;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = uploads_.find(from);
+    if (found != uploads_.end()) upload = found->second;
+  }
+  if (upload == nullptr) {
+    if (FinalNameOfTemporary(from).has_value()) return FailWith(-ENOENT, "");
+    return FailWith(-EXDEV, absl::StrCat(from, ": an object cannot be renamed"));
+  }
+  if (url.is_folder || upload->url().bucket != url.bucket || upload->url().key != url.key) {
+    return FailWith(-EXDEV, absl::StrCat(from, ": was made to become ", upload->url().name, ", not ", to));
+  }
+  const IoResult result = upload->Publish(on_existing == OnExisting::kRefuse);
+  if (result < 0) return FailWith(result, upload->detail());
+  std::lock_guard<std::mutex> lock(mutex_);
+  uploads_.erase(from);
+  return 0;
+}
+
+IoResult ObjectFiles::Remove(const std::string& path) {
+  ObjectUrl url;
+  if (const IoResult bad = ParsePath(path, &url); bad < 0) return bad;
+  std::shared_ptr<Upload> upload;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = uploads_.find(path);
+    if (found != uploads_.end()) {
+      upload = std::move(found->second);
+      uploads_.erase(found);
+    }
+  }
+  if (upload != nullptr) {
+    const IoResult result = upload->Remove();
+    return result < 0 ? FailWith(result, upload->detail()) : 0;
+  }
+  if (FinalNameOfTemporary(path).has_value()) return FailWith(-ENOENT, "");
+  if (!url.is_s3) return RefuseHttp(url);
+  if (url.is_folder) return FailWith(-EISDIR, absl::StrCat(path, ": is a folder"));
+  const HttpAnswer answer = requests_->Delete(url);
+  return answer.result < 0 ? FailWith(answer) : 0;
+}
+
+IoResult ObjectFiles::RemoveUnlocked(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return FailWith(uploads_.count(path) != 0 ? -EWOULDBLOCK : -EOPNOTSUPP, "");
+}
+
+IoResult ObjectFiles::Link(const std::string&, const std::string&) { return FailWith(-EOPNOTSUPP, ""); }
+
+IoResult ObjectFiles::Lock(const std::string& path) {
+  return FailWith(-EOPNOTSUPP, absl::StrCat(path, ": an object store has no locks"));
+}
+
+// ---- Names --------------------------------------------------------------------------------------------------------
+
+IoResult ObjectFiles::MakeFolder(const std::string& path) {
+  ObjectUrl url;
+  if (const IoResult bad = ParsePath(path, &url); bad < 0) return bad;
+  return url.is_s3 ? 0 : RefuseHttp(url);
+}
+
+IoResult ObjectFiles::SyncFolder(const std::string&) { return 0; }
+
+// Whether objects lie below it. False with *result < 0: the request failed.
+bool ObjectFiles::IsFolder(const ObjectUrl& url, IoResult* result) {
+  const HttpAnswer answer = requests_->List(url, absl::StrCat(url.key, "/"), /*folders=*/false, /*max_keys=*/1, "");
+  *result = answer.result < 0 ? FailWith(answer) : 0;
+  if (answer.result < 0) return false;
+  const absl::StatusOr<ObjectPage> page = ParseObjectPage(answer.text);
+  if (!page.ok()) *result = FailWith(-EBADMSG, absl::StrCat("GET ", url.name, ": ", page.status().message()));
+  return page.ok() && !page->objects.empty();
+}
+
+void ObjectFiles::RememberMissing(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  missing_path_ = path;
+}
+
+IoResult ObjectFiles::Describe(const std::string& path, FileInfo* info) {
+  ObjectUrl url;
+  if (const IoResult bad = ParsePath(path, &url); bad < 0) return bad;
+  FileInfo folder;
+  folder.type = FileInfo::Type::kFolder;
+  if (url.is_folder) {
+    *info = folder;
+    return 0;
+  }
+  if (FinalNameOfTemporary(path).has_value()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = uploads_.find(path);
+    if (found == uploads_.end()) return FailWith(-ENOENT, "");
+    *info = FileInfo();
+    return 0;
+  }
+  bool is_asked_as_folder = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_asked_as_folder = url.is_s3 && absl::StartsWith(missing_path_, absl::StrCat(path, "/"));
+  }
+  if (is_asked_as_folder) {
+    IoResult listed = 0;
+    if (!IsFolder(url, &listed)) return listed < 0 ? listed : FailWith(-ENOENT, absl::StrCat(path, ": has no objects"));
+    *info = folder;
+    return 0;
+  }
+  HttpAnswer answer = requests_->Head(url);
+  if (!url.is_s3 && (answer.result == -EOPNOTSUPP || answer.result == -EACCES)) {
+    // Some servers, and addresses that are signed for GET, refuse HEAD.
+    answer = requests_->OpenTail(url, 1);
+    if (answer.result >= 0 && answer.headers.content_range.has_value()) {
+      answer.headers.content_length = answer.headers.content_range->total;
+    }
+  }
+  if (answer.result == -ENOENT) RememberMissing(path);
+  if (answer.result < 0) return FailWith(answer);
+  *info = InfoOf(url, answer.headers, answer.headers.content_length.value_or(0));
+  return 0;
+}
+
+IoResult ObjectFiles::List(const std::string& path, std::vector<std::string>* names) {
+  names->clear();
+  ObjectUrl url;
+  if (const IoResult bad = ParsePath(path, &url); bad < 0) return bad;
+  if (!url.is_s3) return FailWith(-EOPNOTSUPP, absl::StrCat(url.name, ": the files of a web server cannot be listed"));
+  const std::string prefix = url.key.empty() ? "" : absl::StrCat(url.key, "/");
+  const auto most = static_cast<size_t>(DecodeLimits().max_entries);
+  std::string next;
+  do {
+    const HttpAnswer answer = requests_->List(url, prefix, /*folders=*/true, static_cast<int>(kMaxKeysInPage), next);
+    if (answer.result < 0) return FailWith(answer);
+    absl::StatusOr<ObjectPage> page = ParseObjectPage(answer.text);
+    if (!page.ok()) return FailWith(-EBADMSG, absl::StrCat("GET ", path, ": ", page.status().message()));
+    const auto add = [&](absl::string_view key) {
+      // A folder that a console made is an object whose key ends in a slash.
+      if (absl::StartsWith(key, prefix) && key.size() > prefix.size()) names->emplace_back(key.substr(prefix.size()));
+    };
+    for (const ListedObject& object : page->objects) add(object.key);
+    for (absl::string_view folder : page->folders) {
+      folder.remove_suffix(absl::EndsWith(folder, "/") ? 1 : 0);
+      add(folder);
+    }
+    if (names->size() > most) {
+      return FailWith(-EFBIG, absl::StrCat(path, ": has more than ", most, " names, which is the limit"));
+    }
+    const bool is_empty = page->objects.empty() && page->folders.empty();
+    if (!page->next.empty() && (page->next == next || is_empty)) {
+      return FailWith(-EBADMSG, absl::StrCat("GET ", path, ": the pages of the list do not end"));
+    }
+    next = std::move(page->next);
+  } while (!next.empty());
+  std::sort(names->begin(), names->end());
+  names->erase(std::unique(names->begin(), names->end()), names->end());
+  return names->empty() && !url.key.empty() ? FailWith(-ENOENT, absl::StrCat(path, ": has no objects")) : 0;
+}
+
+}  // namespace tensorcask::internal

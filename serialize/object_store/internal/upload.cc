@@ -1,0 +1,291 @@
+#include "tensorcask/serialize/object_store/internal/upload.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/object_store/internal/xml_answer.h"
+#include "tensorcask/tensor/base/random_bytes.h"
+
+namespace tensorcask::internal {
+namespace {
+
+constexpr int kDigestAttempts = 3;  // of a body whose checksum the store refuses
+
+// "" if the system has no random bytes.
+std::string MakeSaveId() {
+  char bits[16];
+  if (!FillWithRandomBytes(bits, sizeof(bits))) return "";
+  return absl::BytesToHexString(absl::string_view(bits, sizeof(bits)));
+}
+
+uint64_t RoundedUpToMebibyte(uint64_t bytes) { return (bytes + (1 << 20) - 1) >> 20 << 20; }
+
+}  // namespace
+
+Upload::Upload(const ObjectRequests* requests, TaskThreads* threads, ObjectUrl url, uint64_t part_bytes,
+               int connections)
+    : requests_(requests),
+      threads_(threads),
+      url_(std::move(url)),
+      connections_(connections),
+      save_id_(MakeSaveId()),
+      part_bytes_(part_bytes) {}
+
+Upload::~Upload() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  sent_.wait(lock, [&] { return sending_ == 0; });
+}
+
+IoResult Upload::Fail(IoResult result, std::string detail) {
+  detail_ = std::move(detail);
+  return result;
+}
+
+void Upload::Announce(uint64_t size_bytes) { announced_ = std::max(announced_, size_bytes); }
+
+void Upload::ChoosePartBytes() {
+  // A sink that knows no size reserves twice what it has. Only more than that is a size.
+  const bool is_known = announced_ > 2 * first_.size();
+  const uint64_t wanted = is_known ? RoundedUpToMebibyte(announced_ / kWantedParts) : kUsualPartBytes;
+  part_bytes_ = std::clamp(wanted, kLeastPartBytes, kMostPartBytes);
+}
+
+// Moves bytes from the front of *bytes to the end of *part, until the part is full.
+IoResult Upload::AppendTo(std::string* part, absl::string_view* bytes) {
+  const uint64_t full = part_bytes_ != 0 ? part_bytes_ : kLeastPartBytes;
+  const auto taken = static_cast<size_t>(std::min<uint64_t>(full - part->size(), bytes->size()));
+  // A string that grows by itself copies its bytes many times.
+  if (part_bytes_ != 0 && part->size() + taken > part->capacity()) part->reserve(static_cast<size_t>(full));
+  part->append(bytes->data(), taken);
+  bytes->remove_prefix(taken);
+  size_ += taken;
+  return 0;
+}
+
+IoResult Upload::Append(absl::string_view bytes) {
+  if (is_closed_) return Fail(-EBADF, "");
+  const auto count = static_cast<IoResult>(bytes.size());
+  while (!bytes.empty()) {
+    if (part_bytes_ == 0 && first_.size() >= kLeastPartBytes) ChoosePartBytes();
+    if (part_bytes_ == 0 || first_.size() < part_bytes_) {
+      AppendTo(&first_, &bytes);
+      continue;
+    }
+    if (last_.size() == part_bytes_) {
+      std::string next;
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (!spare_.empty()) {
+          next = std::move(spare_.back());
+          spare_.pop_back();
+        }
+      }
+      next.clear();
+      const IoResult sent = SendPart(num_parts_, std::exchange(last_, std::move(next)));
+      if (sent < 0) return sent;
+      ++num_parts_;
+    }
+    AppendTo(&last_, &bytes);
+  }
+  return count;
+}
+
+IoResult Upload::WriteAt(uint64_t offset, absl::string_view bytes) {
+  if (is_closed_) return Fail(-EBADF, "");
+  const uint64_t last_offset = size_ - last_.size();
+  const auto fits = [&](uint64_t start, uint64_t size) {
+    return offset >= start && offset - start <= size && bytes.size() <= size - (offset - start);
+  };
+  if (fits(0, first_.size())) {
+    std::copy(bytes.begin(), bytes.end(), first_.begin() + static_cast<ptrdiff_t>(offset));
+  } else if (fits(last_offset, last_.size())) {
+    std::copy(bytes.begin(), bytes.end(), last_.begin() + static_cast<ptrdiff_t>(offset - last_offset));
+  } else {
+    return Fail(-EOPNOTSUPP,
+                absl::StrCat(url_.name, ": ", bytes.size(), " bytes at ", offset, " cannot be written: only the first ",
+                             first_.size(), " bytes of an upload can still be changed"));
+  }
+  return static_cast<IoResult>(bytes.size());
+}
+
+IoResult Upload::Start() {
+  if (!upload_id_.empty()) return 0;
+  if (save_id_.empty()) return Fail(-EIO, "the system gives no random bytes");
+  const HttpAnswer answer = requests_->CreateUpload(url_, save_id_);
+  if (answer.result < 0) return Fail(answer.result, answer.detail);
+  absl::StatusOr<std::string> id = ParseUploadId(answer.text);
+  if (!id.ok()) return Fail(-EBADMSG, absl::StrCat("POST ", url_.name, ": ", id.status().message()));
+  upload_id_ = *std::move(id);
+  return 0;
+}
+
+IoResult Upload::SendPart(size_t index, std::string bytes) {
+  if (index >= kMaxParts) {
+    return Fail(-EFBIG, absl::StrCat(url_.name, ": more than ", kMaxParts, " parts of ", part_bytes_,
+                                     " bytes; set ObjectStoreOptions::part_bytes, or write more files"));
+  }
+  const IoResult started = Start();
+  if (started < 0) return started;
+  const uint64_t most =
+      std::clamp<uint64_t>(kMaxWaitingBytes / part_bytes_, 2, static_cast<uint64_t>(connections_) + 1);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    sent_.wait(lock, [&] { return sending_ < most || error_ < 0; });
+    if (error_ < 0) return Fail(error_, error_detail_);
+    ++sending_;
+    parts_.resize(std::max(parts_.size(), index + 1));
+  }
+  // A std::function is copied.
+  const auto shared = std::make_shared<std::string>(std::move(bytes));
+  threads_->Submit([this, index, shared] {
+    SendNow(index, *shared);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (spare_.size() < 2 && shared->size() == part_bytes_) spare_.push_back(std::move(*shared));
+    --sending_;
+    sent_.notify_all();
+  });
+  return 0;
+}
+
+void Upload::SendNow(size_t index, const std::string& bytes) {
+  UploadedPart part;
+  part.crc32c = Crc32cHeader(bytes);
+  HttpAnswer answer;
+  for (int attempt = 0; attempt < kDigestAttempts; ++attempt) {
+    answer = requests_->PutPart(url_, upload_id_, static_cast<int>(index) + 1, index * part_bytes_, bytes, part.crc32c);
+    if (answer.code != "BadDigest") break;
+  }
+  part.etag = answer.headers.etag;
+  if (answer.result >= 0 && part.etag.empty()) {
+    answer.result = -EBADMSG;
+    answer.detail = absl::StrCat("PUT ", url_.name, ": the answer to part ", index + 1, " has no ETag");
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (answer.result >= 0) {
+    parts_[index] = std::move(part);
+  } else if (error_ == 0) {
+    error_ = answer.result;
+    error_detail_ = std::move(answer.detail);
+    sent_.notify_all();
+  }
+}
+
+IoResult Upload::Wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  sent_.wait(lock, [&] { return sending_ == 0; });
+  return error_ < 0 ? Fail(error_, error_detail_) : 0;
+}
+
+IoResult Upload::Close() {
+  is_closed_ = true;
+  std::lock_guard<std::mutex> lock(mutex_);
+  return error_ < 0 ? Fail(error_, error_detail_) : 0;
+}
+
+IoResult Upload::SendRest() {
+  if (is_sent_) return 0;
+  const bool has_parts = num_parts_ > 1 || !last_.empty();
+  if (has_parts) {
+    if (!last_.empty()) {
+      const IoResult sent = SendPart(num_parts_, std::move(last_));
+      if (sent < 0) return sent;
+      ++num_parts_;
+      last_.clear();
+    }
+    const IoResult sent = SendPart(0, std::move(first_));
+    if (sent < 0) return sent;
+  }
+  const IoResult waited = Wait();
+  if (waited < 0) return waited;
+  is_sent_ = true;
+  return 0;
+}
+
+HttpAnswer Upload::AskToPublish(bool only_if_new) {
+  if (upload_id_.empty()) return requests_->Put(url_, first_, save_id_, only_if_new);
+  HttpAnswer answer = requests_->CompleteUpload(url_, upload_id_, parts_, only_if_new);
+  if (answer.result < 0) return answer;
+  const absl::StatusOr<std::string> root = RootElementOf(answer.text);
+  if (root.ok() && *root == "CompleteMultipartUploadResult") return answer;
+  answer.result = -EBADMSG;
+  answer.is_open = true;
+  answer.detail = absl::StrCat("POST ", url_.name, ": the answer does not say that the upload is complete");
+  return answer;
+}
+
+Upload::Winner Upload::FindWinner(IoResult* result) {
+  const HttpAnswer answer = requests_->Head(url_);
+  *result = answer.result;
+  if (answer.result == -ENOENT) return Winner::kNone;
+  if (answer.result < 0) {
+    detail_ = answer.detail;
+    return Winner::kUnknown;
+  }
+  return answer.headers.save_id == save_id_ ? Winner::kUs : Winner::kAnother;
+}
+
+IoResult Upload::Publish(bool only_if_new) {
+  if (save_id_.empty()) return Fail(-EIO, "the system gives no random bytes");
+  const IoResult sent = SendRest();
+  if (sent < 0) return sent;
+  int refused_digests = 0;
+  for (int attempt = 0;; ++attempt) {
+    HttpAnswer answer = AskToPublish(only_if_new);
+    if (answer.result >= 0) return 0;
+    const bool is_last = attempt + 1 >= requests_->engine()->max_attempts();
+    const bool is_gone = answer.code == "NoSuchUpload" || (answer.status == 404 && !upload_id_.empty());
+    const bool is_conflict = answer.status == 409;
+    if (answer.code == "BadDigest" && ++refused_digests < kDigestAttempts) continue;
+    // 429, or a server that was not reached: nothing happened.
+    const bool is_refused_for_now = !answer.is_open && (answer.status == 429 || answer.status == 0);
+    if (answer.status == 412 || is_gone || is_conflict || answer.is_open) {
+      is_uncertain_ = answer.is_open;
+      IoResult found = 0;
+      const Winner winner = FindWinner(&found);
+      if (winner == Winner::kUs) return 0;
+      if (winner == Winner::kAnother && only_if_new) {
+        is_uncertain_ = false;
+        return Fail(-EEXIST, absl::StrCat(url_.name, ": another writer published it first"));
+      }
+      if (winner == Winner::kUnknown) {
+        is_uncertain_ = true;
+        return Fail(answer.result, absl::StrCat(answer.detail, "; whether it was published is unknown: ", detail_));
+      }
+      if (is_gone && winner == Winner::kAnother) {
+        return Fail(-ESTALE, absl::StrCat(answer.detail, "; the upload is gone, and the object is another one"));
+      }
+      if (is_conflict && !upload_id_.empty()) {
+        return Fail(-ESTALE, absl::StrCat(answer.detail, "; another writer was publishing it at the same time"));
+      }
+    } else if (!is_refused_for_now) {
+      return Fail(answer.result, answer.detail);
+    }
+    if (is_last) return Fail(answer.result, absl::StrCat(answer.detail, ", after ", attempt + 1, " attempts"));
+    RequestEngine::Pause(attempt, answer.headers);
+  }
+}
+
+IoResult Upload::Remove() {
+  Wait();  // a part that arrives later would stay
+  if (!upload_id_.empty()) {
+    const HttpAnswer aborted = requests_->AbortUpload(url_, upload_id_);
+    if (aborted.result < 0 && aborted.result != -ENOENT) return Fail(aborted.result, aborted.detail);
+  }
+  if (!is_uncertain_) return 0;
+  // A store may answer the abort of a completed upload as if it had removed something.
+  IoResult result = 0;
+  const Winner winner = FindWinner(&result);
+  if (winner == Winner::kUs) return Fail(-ENOENT, "");
+  if (winner == Winner::kUnknown) return result;
+  // A single PUT without an answer may still arrive: nothing can take it back.
+  if (upload_id_.empty()) {
+    return Fail(-EAGAIN, absl::StrCat(url_.name, ": its last request had no answer, and may take effect later"));
+  }
+  return 0;
+}
+
+}  // namespace tensorcask::internal
