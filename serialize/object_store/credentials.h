@@ -8,12 +8,11 @@
 //
 // - AWS_NO_SIGN_REQUEST=true: requests are not signed;
 // - AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN;
-// - the profile AWS_PROFILE ("default") of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials) and AWS_CONFIG_FILE
-//   (~/.aws/config);
-// - AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI, with AWS_CONTAINER_AUTHORIZATION_TOKEN or _TOKEN_FILE. http: is
-//   taken only of this host and of 169.254.170.2 and .23;
-// - the metadata service of the machine (IMDSv2), at AWS_EC2_METADATA_SERVICE_ENDPOINT, unless AWS_EC2_METADATA_DISABLED
-//   is true.
+// - the profile AWS_PROFILE ("default") of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials) and AWS_CONFIG_FILE;
+// - AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI, with AWS_CONTAINER_AUTHORIZATION_TOKEN or _TOKEN_FILE; http:
+// is taken only of this host and of 169.254.170.2 and .23;
+// - the metadata service of the machine (IMDSv2), at AWS_EC2_METADATA_SERVICE_ENDPOINT, unless
+// AWS_EC2_METADATA_DISABLED is true.
 //
 // No program is executed: a profile that has only a credential_process is refused, with a sentence.
 

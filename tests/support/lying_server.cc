@@ -161,9 +161,13 @@ bool SendAnswer(int socket, const Exchange& exchange) {
     absl::StrAppend(&head, "Content-Length: ", exchange.body.size(), "\r\n");
   }
   absl::StrAppend(&head, "\r\n");
-  if (!SendAll(socket, head)) return false;
-  if (exchange.request.method == "HEAD") return true;
-  return SendAll(socket, absl::string_view(exchange.body).substr(0, exchange.sent_bytes));
+  if (exchange.request.method == "HEAD") return SendAll(socket, head);
+  // In one piece, if it is small: the kernel would hold a second one back until the first is acknowledged.
+  constexpr size_t kSmallBody = 64 << 10;
+  absl::string_view body = absl::string_view(exchange.body).substr(0, exchange.sent_bytes);
+  head.append(body.data(), std::min(body.size(), kSmallBody));
+  body.remove_prefix(std::min(body.size(), kSmallBody));
+  return SendAll(socket, head) && SendAll(socket, body);
 }
 
 void Reset(int socket) {
@@ -254,8 +258,8 @@ void LyingServer::Serve(int socket) {
       seen.body.clear();
       requests_.push_back(std::move(seen));
       const auto found = lies_.find(number);
-      if (found != lies_.end()) lie = found->second;
       if (number >= lies_from_) lie = steady_lie_;
+      if (found != lies_.end()) lie = found->second;
     }
     Exchange exchange(request, [this](Exchange* honest) { Work(honest); });
     if (lie) {

@@ -102,7 +102,7 @@ class LyingServer {
 
   // Requests count from 0, or from ForgetRequests on.
   void LieAt(size_t request, Lie lie);
-  void LieFrom(size_t request, Lie lie);  // at this one and all that follow
+  void LieFrom(size_t request, Lie lie);  // at this one and all that follow, but for those of LieAt
   void LieAlways(Lie lie) { LieFrom(0, std::move(lie)); }
   void TellTheTruth();
   std::vector<ServerRequest> requests() const;  // without their bodies

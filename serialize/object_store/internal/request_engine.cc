@@ -527,7 +527,7 @@ HttpAnswer RequestEngine::Judge(const HttpRequest& request, const Credentials& c
   } else if (outcome.status >= 300 && outcome.status < 400) {
     absl::StrAppend(&answer.detail, "; redirects are not followed");
   }
-  answer.is_open = outcome.status >= 500;
+  answer.is_open = outcome.status >= 500 || outcome.status == 408;
   *may_pass = IsTransient(outcome.status) || error.code == "RequestTimeout";
   return answer;
 }

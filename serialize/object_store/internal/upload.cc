@@ -206,7 +206,14 @@ IoResult Upload::SendRest() {
 }
 
 HttpAnswer Upload::AskToPublish(bool only_if_new) {
-  if (upload_id_.empty()) return requests_->Put(url_, first_, save_id_, only_if_new);
+  if (upload_id_.empty()) {
+    HttpAnswer put = requests_->Put(url_, first_, save_id_, only_if_new);
+    if (put.result < 0 || !put.headers.etag.empty()) return put;
+    put.result = -EBADMSG;
+    put.is_open = true;
+    put.detail = absl::StrCat("PUT ", url_.name, ": the answer has no ETag");
+    return put;
+  }
   HttpAnswer answer = requests_->CompleteUpload(url_, upload_id_, parts_, only_if_new);
   if (answer.result < 0) return answer;
   const absl::StatusOr<std::string> root = RootElementOf(answer.text);
@@ -242,7 +249,8 @@ IoResult Upload::Publish(bool only_if_new) {
     if (answer.code == "BadDigest" && ++refused_digests < kDigestAttempts) continue;
     // 429, or a server that was not reached: nothing happened.
     const bool is_refused_for_now = !answer.is_open && (answer.status == 429 || answer.status == 0);
-    if (answer.status == 412 || is_gone || is_conflict || answer.is_open) {
+    const bool is_refused = !is_refused_for_now && answer.status != 412 && !is_gone && !is_conflict && !answer.is_open;
+    if (!is_refused_for_now) {
       is_uncertain_ = answer.is_open;
       IoResult found = 0;
       const Winner winner = FindWinner(&found);
@@ -251,6 +259,8 @@ IoResult Upload::Publish(bool only_if_new) {
         is_uncertain_ = false;
         return Fail(-EEXIST, absl::StrCat(url_.name, ": another writer published it first"));
       }
+      // Not even of a refusal without a doubt is it taken for granted that nothing happened.
+      if (is_refused && winner != Winner::kUnknown) return Fail(answer.result, answer.detail);
       if (winner == Winner::kUnknown) {
         is_uncertain_ = true;
         return Fail(answer.result, absl::StrCat(answer.detail, "; whether it was published is unknown: ", detail_));
@@ -261,8 +271,6 @@ IoResult Upload::Publish(bool only_if_new) {
       if (is_conflict && !upload_id_.empty()) {
         return Fail(-ESTALE, absl::StrCat(answer.detail, "; another writer was publishing it at the same time"));
       }
-    } else if (!is_refused_for_now) {
-      return Fail(answer.result, answer.detail);
     }
     if (is_last) return Fail(answer.result, absl::StrCat(answer.detail, ", after ", attempt + 1, " attempts"));
     RequestEngine::Pause(attempt, answer.headers);
