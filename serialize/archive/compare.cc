@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/chosen_names.h"
-#include "tensorcask/serialize/archive/internal/byte_progress.h"
+#include "tensorcask/serialize/archive/byte_progress.h"
 #include "tensorcask/serialize/archive/internal/exact_difference.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/tensor/base/glob.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
-#include "tensorcask/serialize/archive/internal/byte_progress.h"
+#include "tensorcask/serialize/archive/byte_progress.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/parallel_for.h"

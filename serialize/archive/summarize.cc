@@ -9,8 +9,8 @@
 
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/chosen_names.h"
-#include "tensorcask/serialize/archive/internal/byte_progress.h"
-#include "tensorcask/serialize/archive/internal/element_totals.h"
+#include "tensorcask/serialize/archive/byte_progress.h"
+#include "tensorcask/serialize/archive/element_totals.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/tensor/base/glob.h"

@@ -24,7 +24,7 @@
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
-#include "tensorcask/serialize/archive/internal/element_totals.h"
+#include "tensorcask/serialize/archive/element_totals.h"
 #include "tensorcask/serialize/archive/summarize.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"

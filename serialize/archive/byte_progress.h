@@ -1,7 +1,7 @@
 // Counts the bytes that several threads have read, and asks the caller whether to go on.
 
-#ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_BYTE_PROGRESS_H_
-#define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_BYTE_PROGRESS_H_
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_BYTE_PROGRESS_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_BYTE_PROGRESS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -35,4 +35,4 @@ class ByteProgress {
 
 }  // namespace tensorcask::archive
 
-#endif  // TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_BYTE_PROGRESS_H_
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_BYTE_PROGRESS_H_

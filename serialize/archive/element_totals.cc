@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/archive/internal/element_totals.h"
+#include "tensorcask/serialize/archive/element_totals.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,8 @@
 //   CASK_RETURN_IF_ERROR(totals.Add(block));   // more than once
 //   totals.mean();
 
-#ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_ELEMENT_TOTALS_H_
-#define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_ELEMENT_TOTALS_H_
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_ELEMENT_TOTALS_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_ELEMENT_TOTALS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -54,4 +54,4 @@ void AddFloats(const float* data, size_t size, ElementTotals* totals);
 
 }  // namespace tensorcask::archive
 
-#endif  // TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_ELEMENT_TOTALS_H_
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_ELEMENT_TOTALS_H_

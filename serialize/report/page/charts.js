@@ -1,0 +1,196 @@
+// Charts as SVG. Each is drawn for the width of its place, and again when that changes.
+
+const INK = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7"].map((name) => `var(${name})`);
+// Cividis, from low to high: the same for readers who do not see all colours.
+const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
+const DIVERGING = ["#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b"];
+
+function parseColour(hex) {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+}
+
+// A colour of `stops` at t, from 0 to 1, as [red, green, blue].
+function mixed(stops, t) {
+  const place = Math.min(Math.max(t, 0), 1) * (stops.length - 1);
+  const i = Math.min(Math.floor(place), stops.length - 2);
+  const [low, high] = [parseColour(stops[i]), parseColour(stops[i + 1])];
+  return low.map((x, channel) => Math.round(x + (high[channel] - x) * (place - i)));
+}
+
+function rgb(channels) {
+  return `rgb(${channels.join(",")})`;
+}
+
+// Black or white, whichever is easier to read on a colour.
+function inkOn(channels) {
+  const [r, g, b] = channels.map((x) => (x / 255 <= 0.03928 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+}
+
+const resized = new ResizeObserver((entries) => {
+  for (const { target, contentRect } of entries) {
+    const width = Math.round(contentRect.width);
+    if (width > 0 && width !== target.drawnWidth) {
+      target.drawnWidth = width;
+      target.replaceChildren(...[target.draw(width)].flat().filter(Boolean));
+    }
+  }
+});
+
+// A place for what draw(width) returns.
+function chart(draw, attributes) {
+  const place = h("div", { class: "chart", ...attributes });
+  place.draw = draw;
+  resized.observe(place);
+  return place;
+}
+
+function figure(title, note, ...content) {
+  return h("figure", { class: "card" }, h("figcaption", {}, h("span", { class: "title" }, title), note && h("span", { class: "note" }, note)),
+    content);
+}
+
+// Axes with few ticks: [elements, x, y] for scales of d3.
+function axes(width, height, margin, x, y, labels = {}) {
+  const ticksX = (x.ticks ? x.ticks(Math.max(2, Math.min(8, Math.floor(width / 90)))) : []).slice(0, 12);
+  const ticksY = y.ticks(4);
+  const bottom = height - margin.bottom;
+  const few = (ticks, scale, most) => {
+    if (!scale.base || ticks.length <= most) return ticks;
+    const powers = ticks.filter((tick) => Math.abs(Math.log10(Math.abs(tick)) % 1) < 1e-9);
+    const kept = powers.length >= 2 ? powers : ticks;
+    return kept.filter((_, i) => i % Math.ceil(kept.length / most) === 0);
+  };
+  return [
+    svg("g", { class: "axis" },
+      few(ticksY, y, 5).map((tick) => [
+        svg("line", { class: "grid", x1: margin.left, x2: width - margin.right, y1: y(tick), y2: y(tick) }),
+        svg("text", { x: margin.left - 6, y: y(tick) + 4, "text-anchor": "end" }, number(tick, 3)),
+      ]),
+      few(ticksX, x, 6).map((tick) => svg("text", { x: x(tick), y: bottom + 16, "text-anchor": "middle" },
+        labels.tickX ? labels.tickX(tick) : number(tick, 3))),
+      svg("line", { x1: margin.left, x2: width - margin.right, y1: bottom, y2: bottom }),
+      labels.x && svg("text", { class: "label", x: width - margin.right, y: height - 2, "text-anchor": "end" }, labels.x),
+      labels.y && svg("text", { class: "label", x: 2, y: 11 }, labels.y)),
+  ];
+}
+
+function canvasOf(width, height, label, ...content) {
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, content);
+}
+
+// Bars of one or two series over equal parts of [low, high]: {counts, colour, name}.
+function histogram(series, low, high, { label, log = false, height = 220, tickX = null, xLabel = "value" } = {}) {
+  return chart((width) => {
+    const margin = { top: 16, right: 12, bottom: 36, left: 52 };
+    const bins = series[0].counts.length;
+    const most = Math.max(1, ...series.flatMap((one) => one.counts));
+    const x = d3.scaleLinear().domain(low < high ? [low, high] : [low - 0.5, low + 0.5]).range([margin.left, width - margin.right]);
+    const y = (log ? d3.scaleLog().domain([0.7, most * 1.05]) : d3.scaleLinear().domain([0, most]).nice())
+      .range([height - margin.bottom, margin.top]);
+    const step = (width - margin.left - margin.right) / bins;
+    const bars = series.map((one, k) => svg("g", { class: "bars", fill: one.colour, opacity: series.length > 1 ? 0.62 : 1 },
+      one.counts.map((n, i) => {
+        if (n === 0) return null;
+        const top = y(n);
+        const from = low + ((high - low) * i) / bins;
+        const to = low + ((high - low) * (i + 1)) / bins;
+        const where = tickX ? tickX(from) : `${number(from)} to ${number(to)}`;
+        return svg("rect", { x: margin.left + i * step + 0.5, width: Math.max(step - 1, 0.6), y: top,
+          height: Math.max(height - margin.bottom - top, 0.5), "data-count": n, "data-series": k },
+          svg("title", {}, `${where}: ${integer(n)}${one.name ? " in " + one.name : ""}`));
+      })));
+    return canvasOf(width, height, label, axes(width, height, margin, x, y, { x: xLabel, y: log ? "elements (log)" : "elements", tickX }), bars);
+  });
+}
+
+// Lines over steps: values may be null. A point that stands alone is a dot.
+function lines(series, labels, { label, height = 200, log = false, small = false, yLabel = "" } = {}) {
+  return chart((width) => {
+    const margin = small ? { top: 8, right: 8, bottom: 18, left: 44 } : { top: 18, right: 16, bottom: 32, left: 56 };
+    const all = series.flatMap((one) => one.values).filter((v) => v !== null && (!log || v > 0));
+    if (all.length === 0) return h("p", { class: "note" }, "No values.");
+    let [low, high] = [Math.min(...all), Math.max(...all)];
+    if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - (Math.abs(low) / 10 || 1), high + (Math.abs(high) / 10 || 1)];
+    const last = labels.length - 1;
+    const x = d3.scaleLinear().domain([0, Math.max(last, 1)]).range([margin.left, width - margin.right]);
+    const y = (log ? d3.scaleLog() : d3.scaleLinear()).domain([low, high]).nice().range([height - margin.bottom, margin.top]);
+    const tickEvery = Math.max(1, Math.ceil(labels.length / Math.max(2, Math.floor(width / (small ? 90 : 110)))));
+    const ticks = labels.map((_, i) => i).filter((i) => i % tickEvery === 0);
+    const grid = (small ? [y.domain()[0], y.domain()[1]] : y.ticks(4).filter((_, i, all) => i % Math.ceil(all.length / 5) === 0));
+    return canvasOf(width, height, label,
+      svg("g", { class: "axis" },
+        grid.map((tick) => [svg("line", { class: "grid", x1: margin.left, x2: width - margin.right, y1: y(tick), y2: y(tick) }),
+          svg("text", { x: margin.left - 6, y: y(tick) + 4, "text-anchor": "end" }, number(tick, 3))]),
+        ticks.map((i) => svg("text", { x: x(i), y: height - margin.bottom + 14,
+          "text-anchor": i === 0 ? "start" : i === last ? "end" : "middle" }, shorten(visible(labels[i]), 14))),
+        yLabel && svg("text", { class: "label", x: 2, y: 11 }, yLabel)),
+      series.map((one) => {
+        const points = one.values.map((v, i) => (v === null || (log && v <= 0) ? null : [x(i), y(v)]));
+        let path = "";
+        points.forEach((point, i) => {
+          if (point) path += `${i > 0 && points[i - 1] ? "L" : "M"}${point[0].toFixed(1)},${point[1].toFixed(1)}`;
+        });
+        return svg("g", {}, svg("path", { d: path, fill: "none", stroke: one.colour, "stroke-width": small ? 1.5 : 2, "stroke-linejoin": "round" }),
+          points.map((point, i) => point && (points.length <= 40) && svg("circle", { cx: point[0], cy: point[1], r: small ? 2 : 3, fill: one.colour },
+            svg("title", {}, `${visible(labels[i])}: ${number(one.values[i], 6)}`))));
+      }));
+  });
+}
+
+// Points that are links: {x, y, name, link, colour}. On logarithmic axes.
+function scatter(points, { label, xLabel, yLabel, height = 340 } = {}) {
+  return chart((width) => {
+    const margin = { top: 18, right: 16, bottom: 40, left: 60 };
+    const values = points.flatMap((point) => [point.x, point.y]);
+    let [low, high] = [Math.min(...values), Math.max(...values)];
+    if (low === high) [low, high] = [low / 2, high * 2];
+    const x = d3.scaleLog().domain([low, high]).nice().range([margin.left, width - margin.right]);
+    const y = d3.scaleLog().domain([low, high]).nice().range([height - margin.bottom, margin.top]);
+    const [start, end] = x.domain();
+    const element = canvasOf(width, height, label, axes(width, height, margin, x, y, { x: xLabel, y: yLabel }),
+      svg("line", { class: "diagonal", x1: x(start), y1: y(start), x2: x(end), y2: y(end) }),
+      points.map((point) => svg("a", { href: point.link, "aria-label": visible(shorten(point.name, 200)) },
+        svg("circle", { cx: x(point.x), cy: y(point.y), r: 4.5, fill: point.colour, class: "dot" },
+          svg("title", {}, `${visible(shorten(point.name, 300))}\n${point.text}`)))));
+    element.setAttribute("role", "group");
+    return element;
+  });
+}
+
+// Bars that lie, with a link each: {name, link, value, text}.
+function ranking(rows, { most, colour = INK[0] } = {}) {
+  const largest = most || Math.max(...rows.map((row) => (Number.isFinite(row.value) ? row.value : 0)), 1e-300);
+  return h("ol", { class: "ranking" }, rows.map((row) => {
+    const bar = h("span", { class: "bar" });
+    bar.style.width = `${100 * Math.min(1, Number.isFinite(row.value) ? row.value / largest : 1)}%`;
+    bar.style.background = colour;
+    return h("li", {}, row.link ? h("a", { href: row.link, title: visible(shorten(row.name, 300)) }, nameOf(shorten(row.name, 160))) : nameOf(shorten(row.name, 160)),
+      h("span", { class: "track", "aria-hidden": "true" }, bar), h("span", { class: "value" }, row.text));
+  }));
+}
+
+// A picture of numbers from 0 (not finite) to 255, `columns` in a row.
+function heatMap(cells, rows, columns, low, high, label) {
+  const diverges = low < 0 && high > 0;
+  const largest = Math.max(Math.abs(low), Math.abs(high));
+  const colourOf = (byte) => {
+    const value = low + ((high - low) * (byte - 1)) / 254;
+    return diverges ? mixed(DIVERGING, 0.5 + value / largest / 2) : mixed(RAMP, high > low ? (value - low) / (high - low) : 0.5);
+  };
+  const colours = Array.from({ length: 256 }, (_, byte) => (byte === 0 ? [255, 0, 200] : colourOf(byte)));
+  const canvas = h("canvas", { class: "heat", width: columns, height: rows, role: "img", "aria-label": label });
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(columns, rows);
+  cells.forEach((byte, i) => {
+    image.data.set([...colours[byte], 255], 4 * i);
+  });
+  context.putImageData(image, 0, 0);
+  canvas.style.aspectRatio = `${columns} / ${rows}`;
+  if (rows > 4 * columns || columns > 4 * rows) canvas.style.aspectRatio = columns > rows ? "4 / 1" : "1 / 2";
+  const bar = h("canvas", { class: "scale", width: 254, height: 1, "aria-hidden": "true" });
+  const scale = bar.getContext("2d").createImageData(254, 1);
+  for (let i = 0; i < 254; ++i) scale.data.set([...colours[i + 1], 255], 4 * i);
+  bar.getContext("2d").putImageData(scale, 0, 0);
+  return h("div", { class: "heatmap" }, canvas, h("div", { class: "scalebar" }, h("span", {}, `≤ ${number(low, 3)}`), bar, h("span", {}, `≥ ${number(high, 3)}`)));
+}

@@ -1,0 +1,171 @@
+// tensorcask report PATH... -o page.html: a page that shows a file, what differs between two, or the steps of a run.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/io/files.h"
+#include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/report/report.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tools/rename.h"
+#include "tensorcask/tools/subcommand.h"
+
+namespace tensorcask::tools {
+namespace {
+
+struct ReportFlags {
+  std::vector<std::string> paths;
+  std::string output;
+  std::vector<std::string> include;
+  std::vector<std::string> renames;
+  InputOptions input;
+  bool run = false;
+  bool overwrite = false;
+};
+
+uint64_t BytesOf(const ArchiveReader& archive, const std::vector<std::string>& include) {
+  return ElementBytes(SelectEntries(archive.entries(), include, {}));
+}
+
+absl::StatusOr<std::string> ReportOfRun(const ReportFlags& flags, const std::vector<std::string>& paths,
+                                        const ReportOptions& options) {
+  std::vector<ReportStep> steps;
+  for (const std::string& path : paths) steps.push_back({path, StepLabel(path)});
+  const auto open = [&](const std::string& path) { return OpenInput(path, flags.input); };
+  return MakeRunReport(steps, open, options);
+}
+
+absl::StatusOr<std::string> ReportOfPaths(const ReportFlags& flags, Console& console, ProgressLine* progress,
+                                          ReportOptions options) {
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> paths, StepsOf(flags.paths));
+  if (flags.run || paths.size() > 2 || paths != flags.paths) {
+    if (!flags.renames.empty()) return Misuse("--rename compares two files; wanted two PATHs without --run");
+    return ReportOfRun(flags, paths, options);
+  }
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> first, OpenInput(paths[0], flags.input));
+  NoteOverlooked("report", *first, console);
+  const uint64_t bytes = BytesOf(*first, options.include);
+  if (paths.size() == 1) {
+    if (!flags.renames.empty()) return Misuse("--rename compares two files; found one PATH");
+    CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {first.get()}));
+    progress->SetTotal(bytes);
+    return MakeReport(*first, options);
+  }
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> second, OpenInput(paths[1], flags.input));
+  NoteOverlooked("report", *second, console);
+  CASK_ASSIGN_OR_RETURN(options.rename, ParseRenames(flags.renames, {first.get()}));
+  if (!options.rename) CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {first.get(), second.get()}));
+  const uint64_t both = CheckedAdd(bytes, BytesOf(*second, options.include)).value_or(UINT64_MAX);
+  progress->SetTotal(CheckedAdd(both, both).value_or(UINT64_MAX));  // each is read twice
+  return MakeDiffReport(*first, *second, options);
+}
+
+absl::Status WritePage(const std::string& path, bool overwrite, const std::string& page) {
+  PublishOptions options;
+  options.overwrite = overwrite;
+  options.sync = false;
+  Publication publication(options);
+  CASK_ASSIGN_OR_RETURN(FileSink* const sink, publication.Add(path));
+  CASK_RETURN_IF_ERROR(sink->Append(page));
+  return publication.Commit();
+}
+
+absl::StatusOr<ExitCode> Report(const ReportFlags& flags, Console& console) {
+  CatchInterrupts();
+  if (flags.output != "-") CASK_RETURN_IF_ERROR(CheckDestination(flags.output));
+  if (flags.output != "-" && !flags.overwrite && DescribeFile(flags.output, FileSystem::Posix()).ok()) {
+    return absl::AlreadyExistsError(absl::StrCat(flags.output, ": exists already; --overwrite replaces it"));
+  }
+  absl::StatusOr<std::string> page = absl::UnknownError("");
+  {
+    ProgressLine progress(console);
+    ReportOptions options;
+    options.include = flags.include;
+    options.progress = [&](uint64_t bytes) {
+      progress.ShowBytes("reading", bytes);
+      return !Interrupted();
+    };
+    page = ReportOfPaths(flags, console, &progress, options);
+  }
+  if (!page.ok() && Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(page.status());
+  if (flags.output == "-") {
+    console.out << *page;
+    return kDone;
+  }
+  CASK_RETURN_IF_ERROR(NameOverwrite(WritePage(flags.output, flags.overwrite, *page)));
+  console.err << "tensorcask report: " << Printable(flags.output) << ", " << HumanBytes(page->size())
+              << ": open it with a browser\n";
+  return kDone;
+}
+
+// The last number in the name of a file, or -1.
+int64_t LastNumber(const std::string& path) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  size_t end = name.size();
+  while (end > 0 && !absl::ascii_isdigit(name[end - 1])) --end;
+  size_t start = end;
+  while (start > 0 && absl::ascii_isdigit(name[start - 1])) --start;
+  int64_t number = -1;
+  return absl::SimpleAtoi(name.substr(start, end - start), &number) ? number : -1;
+}
+
+}  // namespace
+
+std::string StepLabel(const std::string& path) {
+  const int64_t number = LastNumber(path);
+  return number >= 0 ? absl::StrCat("step ", number) : path.substr(path.rfind('/') + 1);
+}
+
+absl::StatusOr<std::vector<std::string>> StepsOf(const std::vector<std::string>& paths) {
+  if (paths.size() != 1) return paths;
+  if (DescribeFile(paths[0], FileSystem::Posix()).value_or(FileInfo()).type != FileInfo::Type::kFolder) return paths;
+  CASK_ASSIGN_OR_RETURN(std::vector<std::string> found, FindArchives(paths[0], Formats()));
+  if (found.size() < 2) return paths;
+  std::stable_sort(found.begin(), found.end(),
+                   [](const std::string& x, const std::string& y) { return LastNumber(x) < LastNumber(y); });
+  return found;
+}
+
+Action DeclareReport(CLI::App& app) {
+  auto flags = std::make_shared<ReportFlags>();
+  app.add_option("PATH", flags->paths, "One file; two to compare; or the steps of a run, or their folder")->required();
+  app.add_option("-o,--output", flags->output, "The page to write, such as page.html; - for standard output")
+      ->required()
+      ->type_name("FILE");
+  app.add_flag("--run", flags->run, "Two PATHs are the steps of a run, which are not compared");
+  AddIncludeOption(app, &flags->include);
+  AddRenameOption(app, " of the first PATH before it is compared", &flags->renames);
+  app.add_flag("--overwrite", flags->overwrite, "Replace the page");
+  AddInputOptions(app, &flags->input);
+  app.footer(
+      "Writes one HTML file, which needs no network and no other file: totals and a map of the file, what looks wrong "
+      "(NaN, dead rows, saturated numbers, equal tensors, norms far from their family), a table to search and sort, "
+      "and "
+      "for each tensor its histogram, percentiles, heat map and place in the file. Of two files it shows what differs "
+      "and what moved most; of a run, how norms, changes and sizes develop. Tensors are compared by value, whatever "
+      "their dtypes.\n\n"
+      "Counts, range, mean and norm are those of all elements. Histograms, percentiles and pictures are those of "
+      "evenly "
+      "spaced elements, up to 65536 of each tensor; a report of more than 300 tensors keeps less of each, and one of "
+      "more than 12000 keeps neither histograms nor pictures: --include chooses tensors.\n\n"
+      "Examples:\n"
+      "  tensorcask report model.ckpt -o page.html\n"
+      "  tensorcask report step-100.ckpt step-200.ckpt -o changes.html\n"
+      "  tensorcask report run-7/ -o run.html");
+  return [flags](Console& console) { return Report(*flags, console); };
+}
+
+}  // namespace tensorcask::tools
