@@ -33,6 +33,7 @@ EXTERNAL = {
     "@eigen": "Eigen3::Eigen",
     "@expat": "Tensorcask::dependency_expat",
     "@leveldb": "leveldb",
+    "@libevent": "Tensorcask::dependency_libevent",
     "@nlohmann_json": "nlohmann_json::nlohmann_json",
     "@re2": "Tensorcask::dependency_re2",
     "@snappy": "Tensorcask::dependency_snappy",

@@ -33,6 +33,7 @@ REPOSITORIES = {
     "curl/": "curl",
     "dnnl": "dnnl",
     "expat.h": "expat",
+    "event2/": "libevent",
     "gmock/": "com_google_googletest",
     "google/protobuf/": "com_google_protobuf",
     "gtest/": "com_google_googletest",

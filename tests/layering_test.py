@@ -80,6 +80,7 @@ ELSEWHERE = {
     "blosc": {"tests"},
     "curl/": {"serialize/object_store"},
     "expat.h": {"serialize/object_store"},
+    "event2/": {"tools", "tests"},
     "gmock/": {"tests"},
     "google/protobuf/": {room for room, floor in FLOORS.items() if floor in PROTO_FLOORS},
     "gtest/": {"tests"},

@@ -39,6 +39,7 @@ LIBRARIES = {
     "snappy": ("libsnappy-dev", "snappy", "snappy"),
     "nlohmann_json": ("nlohmann-json3-dev", "nlohmann-json", "nlohmann_json"),
     "CLI11": ("libcli11-dev", "cli11", "cli11"),
+    "libevent": ("libevent-dev", "libevent", "libevent"),
     "Eigen3": ("libeigen3-dev", "eigen3", None),
     "GTest": ("libgmock-dev", "gtest", None),
 }
@@ -104,7 +105,7 @@ class Packaging(unittest.TestCase):
         self.assertEqual((port["name"], port["version-semver"]), ("tensorcask", VERSION))
         names = [one if isinstance(one, str) else one["name"] for one in port["dependencies"]]
         features = {name: feature["dependencies"] for name, feature in port["features"].items()}
-        self.assertEqual(features, {"eigen": ["eigen3"], "fixture": ["gtest"], "tool": ["cli11"]})
+        self.assertEqual(features, {"eigen": ["eigen3"], "fixture": ["gtest"], "tool": ["cli11", "libevent"]})
         ours = {one[1] for one in LIBRARIES.values()} - {name for used in features.values() for name in used}
         self.assertEqual(set(names) - {"vcpkg-cmake", "vcpkg-cmake-config"}, ours)
         self.assertEqual(names, sorted(names))  # as `vcpkg format-manifest` writes them

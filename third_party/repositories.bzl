@@ -327,6 +327,7 @@ def tensorcask_repositories():
         package = "libbenchmark-dev",
     )
     _maybe(_system_library, "cli11", flags = {":cli11": []}, header = "CLI/CLI.hpp", package = "libcli11-dev")
+    _maybe(_system_library, "libevent", modules = {":event_extra": "libevent"}, package = "libevent-dev")
     _maybe(_system_library, "zlib", modules = {":zlib": "zlib"}, package = "zlib1g-dev")
     _maybe(
         _system_library,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/convert.h"
@@ -20,18 +22,15 @@
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/rename.h"
+#include "tensorcask/tools/report.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
 namespace {
 
 struct ReportFlags {
-  std::vector<std::string> paths;
+  ReportRequest request;
   std::string output;
-  std::vector<std::string> include;
-  std::vector<std::string> renames;
-  InputOptions input;
-  bool run = false;
   bool overwrite = false;
 };
 
@@ -39,34 +38,34 @@ uint64_t BytesOf(const ArchiveReader& archive, const std::vector<std::string>& i
   return ElementBytes(SelectEntries(archive.entries(), include, {}));
 }
 
-absl::StatusOr<std::string> ReportOfRun(const ReportFlags& flags, const std::vector<std::string>& paths,
-                                        const ReportOptions& options) {
-  std::vector<ReportStep> steps;
-  for (const std::string& path : paths) steps.push_back({path, StepLabel(path)});
-  const auto open = [&](const std::string& path) { return OpenInput(path, flags.input); };
-  return MakeRunReport(steps, open, options);
-}
+// `paths`, or if that is one folder with several archives, these in the order of the last numbers in their names.
+absl::StatusOr<std::vector<std::string>> StepsOf(const std::vector<std::string>& paths);
+std::string StepLabel(const std::string& path);
 
-absl::StatusOr<std::string> ReportOfPaths(const ReportFlags& flags, Console& console, ProgressLine* progress,
-                                          ReportOptions options) {
-  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> paths, StepsOf(flags.paths));
-  if (flags.run || paths.size() > 2 || paths != flags.paths) {
-    if (!flags.renames.empty()) return Misuse("--rename compares two files; wanted two PATHs without --run");
-    return ReportOfRun(flags, paths, options);
+absl::StatusOr<std::string> PageOf(absl::string_view command, const ReportRequest& request, ReportOptions options,
+                                   Console& console, ProgressLine* progress, std::unique_ptr<ArchiveReader>* archive) {
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> paths, StepsOf(request.paths));
+  if (request.run || paths.size() > 2 || paths != request.paths) {
+    if (!request.renames.empty()) return Misuse("--rename compares two files; wanted two PATHs without --run");
+    std::vector<ReportStep> steps;
+    for (const std::string& path : paths) steps.push_back({path, StepLabel(path)});
+    const auto open = [&](const std::string& path) { return OpenInput(path, request.input); };
+    return MakeRunReport(steps, open, options);
   }
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> first, OpenInput(paths[0], flags.input));
-  NoteOverlooked("report", *first, console);
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> first, OpenInput(paths[0], request.input));
+  NoteOverlooked(command, *first, console);
   const uint64_t bytes = BytesOf(*first, options.include);
   if (paths.size() == 1) {
-    if (!flags.renames.empty()) return Misuse("--rename compares two files; found one PATH");
-    CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {first.get()}));
+    if (!request.renames.empty()) return Misuse("--rename compares two files; found one PATH");
+    CASK_RETURN_IF_ERROR(CheckMatched(request.include, {first.get()}));
     progress->SetTotal(bytes);
-    return MakeReport(*first, options);
+    *archive = std::move(first);
+    return MakeReport(**archive, options);
   }
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> second, OpenInput(paths[1], flags.input));
-  NoteOverlooked("report", *second, console);
-  CASK_ASSIGN_OR_RETURN(options.rename, ParseRenames(flags.renames, {first.get()}));
-  if (!options.rename) CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {first.get(), second.get()}));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> second, OpenInput(paths[1], request.input));
+  NoteOverlooked(command, *second, console);
+  CASK_ASSIGN_OR_RETURN(options.rename, ParseRenames(request.renames, {first.get()}));
+  if (!options.rename) CASK_RETURN_IF_ERROR(CheckMatched(request.include, {first.get(), second.get()}));
   const uint64_t both = CheckedAdd(bytes, BytesOf(*second, options.include)).value_or(UINT64_MAX);
   progress->SetTotal(CheckedAdd(both, both).value_or(UINT64_MAX));  // each is read twice
   return MakeDiffReport(*first, *second, options);
@@ -88,17 +87,8 @@ absl::StatusOr<ExitCode> Report(const ReportFlags& flags, Console& console) {
   if (flags.output != "-" && !flags.overwrite && DescribeFile(flags.output, FileSystem::Posix()).ok()) {
     return absl::AlreadyExistsError(absl::StrCat(flags.output, ": exists already; --overwrite replaces it"));
   }
-  absl::StatusOr<std::string> page = absl::UnknownError("");
-  {
-    ProgressLine progress(console);
-    ReportOptions options;
-    options.include = flags.include;
-    options.progress = [&](uint64_t bytes) {
-      progress.ShowBytes("reading", bytes);
-      return !Interrupted();
-    };
-    page = ReportOfPaths(flags, console, &progress, options);
-  }
+  std::unique_ptr<ArchiveReader> archive;
+  const absl::StatusOr<std::string> page = MakePage("report", flags.request, console, &archive);
   if (!page.ok() && Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(page.status());
   if (flags.output == "-") {
@@ -122,8 +112,6 @@ int64_t LastNumber(const std::string& path) {
   return absl::SimpleAtoi(name.substr(start, end - start), &number) ? number : -1;
 }
 
-}  // namespace
-
 std::string StepLabel(const std::string& path) {
   const int64_t number = LastNumber(path);
   return number >= 0 ? absl::StrCat("step ", number) : path.substr(path.rfind('/') + 1);
@@ -139,17 +127,37 @@ absl::StatusOr<std::vector<std::string>> StepsOf(const std::vector<std::string>&
   return found;
 }
 
+}  // namespace
+
+void AddReportOptions(CLI::App& app, ReportRequest* request) {
+  app.add_option("PATH", request->paths, "One file; two to compare; or the steps of a run, or their folder")
+      ->required();
+  app.add_flag("--run", request->run, "Two PATHs are the steps of a run, which are not compared");
+  AddIncludeOption(app, &request->include);
+  AddRenameOption(app, " of the first PATH before it is compared", &request->renames);
+  AddInputOptions(app, &request->input);
+}
+
+absl::StatusOr<std::string> MakePage(absl::string_view command, const ReportRequest& request, Console& console,
+                                     std::unique_ptr<ArchiveReader>* archive) {
+  ProgressLine progress(console);
+  ReportOptions options;
+  options.include = request.include;
+  options.live = request.live;
+  options.progress = [&](uint64_t bytes) {
+    progress.ShowBytes("reading", bytes);
+    return !Interrupted();
+  };
+  return PageOf(command, request, options, console, &progress, archive);
+}
+
 Action DeclareReport(CLI::App& app) {
   auto flags = std::make_shared<ReportFlags>();
-  app.add_option("PATH", flags->paths, "One file; two to compare; or the steps of a run, or their folder")->required();
+  AddReportOptions(app, &flags->request);
   app.add_option("-o,--output", flags->output, "The page to write, such as page.html; - for standard output")
       ->required()
       ->type_name("FILE");
-  app.add_flag("--run", flags->run, "Two PATHs are the steps of a run, which are not compared");
-  AddIncludeOption(app, &flags->include);
-  AddRenameOption(app, " of the first PATH before it is compared", &flags->renames);
   app.add_flag("--overwrite", flags->overwrite, "Replace the page");
-  AddInputOptions(app, &flags->input);
   app.footer(
       "Writes one HTML file, which needs no network and no other file: totals and a map of the file, what looks wrong "
       "(NaN, dead rows, saturated numbers, equal tensors, norms far from their family), a table to search and sort, "

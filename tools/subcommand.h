@@ -30,6 +30,7 @@ Action DeclareShow(CLI::App& app);
 Action DeclareStats(CLI::App& app);
 Action DeclareDiff(CLI::App& app);
 Action DeclareReport(CLI::App& app);
+Action DeclareBrowse(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareSalvage(CLI::App& app);
 Action DeclareConvert(CLI::App& app);
@@ -61,11 +62,6 @@ void PrintRemoved(const std::vector<std::string>& paths, Console& console, bool 
 // As NoteUnmatched, for each of these patterns that matches none of `entries`; `option` stands before the pattern.
 void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
                       const std::vector<ArchiveEntry>& entries, Console& console);
-
-// `paths`, or if that is one folder with several archives, these in the order of the last numbers in their names.
-absl::StatusOr<std::vector<std::string>> StepsOf(const std::vector<std::string>& paths);
-// "run/ckpt-100" -> "step 100"; the name of the file if there is no number in it.
-std::string StepLabel(const std::string& path);
 
 // The tensors to copy: SelectEntries. One that cannot be read (ArchiveEntry::read_status) is an error, or with
 // `allow_loss` left out with a line on console.err.

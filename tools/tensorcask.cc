@@ -50,6 +50,7 @@ constexpr Entry kSubcommands[] = {
     {"stats", "Range, mean, spread and NaN, infinite and subnormal elements of each tensor", DeclareStats},
     {"diff", "What differs between two files", DeclareDiff},
     {"report", "A page that shows a file, what differs between two, or a run", DeclareReport},
+    {"browse", "The same page in a browser, with the elements of each tensor", DeclareBrowse},
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
     {"salvage", "Save the undamaged tensors of a damaged file", DeclareSalvage},
     {"convert", "Copy tensors into another file or format", DeclareConvert},
@@ -135,7 +136,7 @@ constexpr Synonym kSynonyms[] = {
     {"slice", "show"},   {"rename", "edit"},    {"mv", "edit"},         {"rm", "edit"},         {"remove", "edit"},
     {"delete", "edit"},  {"set", "edit"},       {"gc", "clean"},        {"cleanup", "clean"},   {"prune", "clean"},
     {"receive", "recv"}, {"server", "serve"},   {"listen", "serve"},    {"example", "demo"},    {"tour", "demo"},
-    {"html", "report"},  {"plot", "report"},    {"draw", "report"},
+    {"html", "report"},  {"explore", "browse"},  {"plot", "report"},    {"draw", "report"},
 };
 
 // "; did you mean "convert"?" for a misspelled subcommand, or for a word that other tools use.

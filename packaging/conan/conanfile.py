@@ -57,6 +57,7 @@ class Tensorcask(ConanFile):
         self.requires("nlohmann_json/[>=3.11 <4]", visible=False)
         if self.options.tool:
             self.requires("cli11/[>=2.3 <3]", visible=False)
+            self.requires("libevent/[>=2.1.12 <3]", visible=False)
 
     def build_requirements(self):
         if not self.options.system_libraries:
@@ -66,7 +67,7 @@ class Tensorcask(ConanFile):
         if self.options.system_libraries:
             packages = ["libabsl-dev", "libcurl4-openssl-dev", "libexpat1-dev", "libprotobuf-dev", "libre2-dev", "libsnappy-dev", "libxxhash-dev", "libzstd-dev",
                         "nlohmann-json3-dev", "pkg-config", "protobuf-compiler", "zlib1g-dev"]  # fmt: skip
-            Apt(self).install(packages + (["libcli11-dev"] if self.options.tool else []), check=True)
+            Apt(self).install(packages + (["libcli11-dev", "libevent-dev"] if self.options.tool else []), check=True)
 
     def validate(self):
         check_min_cppstd(self, 17)

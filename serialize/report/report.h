@@ -43,7 +43,7 @@ struct ReportOptions {
   uint64_t block_bytes = uint64_t{256} << 10;  // small enough for the second-level cache
   // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
   std::function<bool(uint64_t bytes)> progress;
-  bool live = false;  // the page asks its server for elements (MakeTensorDetail, ElementsAsJson)
+  bool live = false;  // the page asks its server for elements (tensorcask browse)
 };
 
 // The page of one archive. A tensor that cannot be read is shown with its error. Errors: Cancelled; ResourceExhausted.

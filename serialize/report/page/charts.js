@@ -97,7 +97,7 @@ function histogram(series, low, high, { label, log = false, height = 220, tickX 
         const to = low + ((high - low) * (i + 1)) / bins;
         const where = tickX ? tickX(from) : `${number(from)} to ${number(to)}`;
         return svg("rect", { x: margin.left + i * step + 0.5, width: Math.max(step - 1, 0.6), y: top,
-          height: Math.max(height - margin.bottom - top, 0.5), "data-count": n, "data-series": k },
+          height: Math.max(height - margin.bottom - top, 0.5), "data-count": n, "data-bin": i, "data-series": k },
           svg("title", {}, `${where}: ${integer(n)}${one.name ? " in " + one.name : ""}`));
       })));
     return canvasOf(width, height, label, axes(width, height, margin, x, y, { x: xLabel, y: log ? "elements (log)" : "elements", tickX }), bars);
@@ -165,7 +165,7 @@ function ranking(rows, { most, colour = INK[0] } = {}) {
     const bar = h("span", { class: "bar" });
     bar.style.width = `${100 * Math.min(1, Number.isFinite(row.value) ? row.value / largest : 1)}%`;
     bar.style.background = colour;
-    return h("li", {}, row.link ? h("a", { href: row.link, title: visible(shorten(row.name, 300)) }, nameOf(shorten(row.name, 160))) : nameOf(shorten(row.name, 160)),
+    return h("li", {}, row.link ? h("a", { href: row.link, title: visible(shorten(row.name, 300)) }, nameOf(middle(row.name, 46))) : nameOf(middle(row.name, 46)),
       h("span", { class: "track", "aria-hidden": "true" }, bar), h("span", { class: "value" }, row.text));
   }));
 }

@@ -69,7 +69,7 @@ function outliers(tensors) {
       const distance = logs[i] - middle;
       if (Math.abs(distance) < Math.max(1, 6 * deviation)) return;
       const factor = number(2 ** Math.abs(distance), 3);
-      found.push([tensor, `${factor} times ${distance > 0 ? "larger" : "smaller"} than the median of ${count(members.length, "relative")}`]);
+      found.push([tensor, `${factor} times ${distance > 0 ? "larger" : "smaller"} than the median of ${count(members.length, "tensor")} of its family`]);
     });
   }
   return found;

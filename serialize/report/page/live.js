@@ -26,7 +26,7 @@ function valuesCard(tensor) {
   const show = () => {
     const starts = [...state.at, ...(rank > 1 ? [state.row] : []), ...(rank > 0 ? [state.column] : [])];
     const lengths = [...state.at.map(() => 1), ...(rank > 1 ? [Math.min(high, rows - state.row)] : []), ...(rank > 0 ? [Math.min(wide, columns - state.column)] : [])];
-    ask("values", { name: tensor.index, start: starts.join(","), length: lengths.join(",") }).then((values) => {
+    ask("values", { tensor: tensor.index, start: starts.join(","), length: lengths.join(",") }).then((values) => {
       const across = lengths[rank - 1] || 1;
       place.replaceChildren(h("table", { class: "plain elements" }, h("thead", {}, h("tr", {}, h("td", {}), Array.from({ length: across }, (_, i) => h("th", { scope: "col", class: "n" }, integer(state.column + i))))),
         h("tbody", {}, Array.from({ length: Math.ceil(values.length / across) }, (_, r) => h("tr", {}, h("th", { scope: "row", class: "n" }, integer(state.row + r)),
@@ -52,7 +52,7 @@ function singularCard(tensor) {
   const button = h("button", { type: "button", onclick: () => {
     button.disabled = true;
     place.replaceChildren(h("p", { class: "note" }, "Computing …"));
-    ask("singular", { name: tensor.index }).then((values) => {
+    ask("singular", { tensor: tensor.index }).then((values) => {
       const rank = values.filter((x) => x > values[0] * 1e-6).length;
       place.replaceChildren(lines([{ values, colour: INK[3] }], values.map((_, i) => String(i + 1)), { label: "Singular values", log: true }),
         facts([["largest", number(values[0], 7)], ["smallest", number(values[values.length - 1], 7)], ["above 10⁻⁶ of the largest", integer(rank)]]));

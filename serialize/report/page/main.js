@@ -66,6 +66,16 @@ addEventListener("keydown", (event) => {
     if (link) link.click();
   }
 });
+// In a frame of a notebook (about:srcdoc) a link to #... would lead to the notebook's own address.
+if (location.protocol === "about:") {
+  addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (!link) return;
+    event.preventDefault();
+    if (location.hash === link.getAttribute("href")) show();
+    else location.hash = link.getAttribute("href");
+  });
+}
 // The open menu closes when something else is chosen.
 addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;

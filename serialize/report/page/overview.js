@@ -142,15 +142,16 @@ function treemap(node, state, width, legend, enter) {
   const height = Math.round(Math.min(460, Math.max(260, width * 0.5)));
   const measure = MEASURES[state.measure];
   const small = node.bytes / 100000;
-  // Two floors of the tree are drawn.
+  // A group is opened where it has much of the area.
   const wrap = (item, depth) => {
-    const inner = depth < 2 && item.items.length > 1 && item.items.length <= 400 ? item.items.filter((one) => one.bytes > small) : [];
+    const opens = item.items.length > 1 && item.items.length <= 400 && (depth < 2 || (depth < 5 && item.bytes > node.bytes / 25));
+    const inner = opens ? item.items.filter((one) => one.bytes > small) : [];
     return { item, children: inner.length > 0 ? inner.map((one) => wrap(one, depth + 1)) : null };
   };
   const hierarchy = d3.hierarchy({ item: node, children: (node.items.length ? node.items : [node]).filter((one) => one.bytes > small).map((one) => wrap(one, 1)) });
   hierarchy.eachAfter((one) => { one.value = one.children ? one.children.reduce((sum, child) => sum + child.value, 0) : one.data.item.bytes; });
   hierarchy.sort((x, y) => y.value - x.value);
-  d3.treemap().size([width, height]).paddingInner(2).paddingTop((one) => (one.depth === 1 && one.children ? 18 : 0)).round(true)(hierarchy);
+  d3.treemap().size([width, height]).paddingInner(2).paddingTop((one) => (one.depth > 0 && one.children ? 18 : 0)).paddingRight((one) => (one.depth > 0 && one.children ? 3 : 0)).paddingBottom((one) => (one.depth > 0 && one.children ? 3 : 0)).paddingLeft((one) => (one.depth > 0 && one.children ? 3 : 0)).round(true)(hierarchy);
   const leaves = hierarchy.leaves();
   const values = leaves.map((one) => measure.value(one.data.item)).filter((value) => typeof value === "number" && (!measure.log || value > 0));
   let low = measure.from !== undefined ? measure.from : Math.min(...values);
@@ -179,18 +180,19 @@ function treemap(node, state, width, legend, enter) {
     return svg("g", { role: "button", tabindex: 0, "aria-label": label, class: "cell", onclick: go,
       onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); go(); } } }, shown);
   };
-  const groups = (hierarchy.children || []).map((one) => {
-    if (!one.children) return cellOf(one);
-    const w = one.x1 - one.x0;
-    const most = Math.floor((w - 8) / 6.7);
-    const label = `${visible(shorten(one.data.item.prefix, 300))}: ${bytes(one.data.item.bytes)}, ${count(one.data.item.tensors, "tensor")}`;
-    const go = () => enter(one.data.item);
-    return [svg("g", { role: "button", tabindex: 0, class: "group", "aria-label": label, onclick: go,
+  const groupOf = (one) => {
+    const { item } = one.data;
+    const most = Math.floor((one.x1 - one.x0 - 8) / 6.7);
+    const label = `${visible(shorten(item.prefix, 300))}: ${bytes(item.bytes)}, ${count(item.tensors, "tensor")}`;
+    const go = () => enter(item);
+    return svg("g", { role: "button", tabindex: 0, class: "group", "aria-label": label, onclick: go,
       onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); go(); } } },
-      svg("rect", { class: "groupback", x: one.x0, y: one.y0, width: w, height: one.y1 - one.y0, rx: 3 }), svg("title", {}, label),
-      most >= 3 && svg("text", { x: one.x0 + 4, y: one.y0 + 13, class: "grouplabel" }, shorten(visible(one.data.item.name), most))), one.children.map(cellOf)];
-  });
-  const picture = canvasOf(width, height, `Map of ${count(node.tensors, "tensor")} by prefix; the area is the bytes in memory`, groups.flat(2).filter(Boolean));
+      svg("rect", { class: "groupback", x: one.x0, y: one.y0, width: Math.max(one.x1 - one.x0, 0), height: Math.max(one.y1 - one.y0, 0), rx: 3 }), svg("title", {}, label),
+      most >= 3 && one.y1 - one.y0 >= 16 && svg("text", { x: one.x0 + 4, y: one.y0 + 13, class: "grouplabel" }, shorten(visible(item.name), most)));
+  };
+  const cells = [];
+  hierarchy.eachBefore((one) => { if (one.depth > 0) cells.push(one.children ? groupOf(one) : cellOf(one)); });
+  const picture = canvasOf(width, height, `Map of ${count(node.tensors, "tensor")} by prefix; the area is the bytes in memory`, cells.filter(Boolean));
   picture.setAttribute("role", "group");
   picture.classList.add("treemap");
   return picture;

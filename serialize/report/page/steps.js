@@ -28,7 +28,9 @@ function jumps(from, to) {
       if (bad || (factor !== null && factor !== 1)) rows.push({ series, step: i, factor, bad: bad ? series.bad[i] : 0, size: bad ? Infinity : Math.abs(Math.log(factor)) });
     }
   }
-  return rows.sort((x, y) => y.size - x.size);
+  rows.sort((x, y) => y.size - x.size);
+  const seen = new Set();
+  return rows.filter((row) => !seen.has(row.series) && seen.add(row.series)); // the largest of each tensor
 }
 
 function jumpsCard(most, from = 0, to = model.run.steps.length - 1) {

@@ -180,7 +180,7 @@ function tableView(parameters) {
     for (const key of ["dtype", "problem", "kind"]) if (tableState[key]) query.set(key, tableState[key]);
     if (tableState.sort !== "name" || tableState.down) { query.set("sort", tableState.sort); if (tableState.down) query.set("order", "down"); }
     const text = String(query);
-    history.replaceState(null, "", "#tensors" + (text ? "?" + text : ""));
+    if (location.protocol !== "about:") history.replaceState(null, "", "#tensors" + (text ? "?" + text : ""));
     draw(true);
   }
 

@@ -30,6 +30,9 @@ function tensorView(name) {
       return h("li", {}, h("span", { class: "level " + check.level }, LEVELS[check.level][0]), " ", h("strong", {}, check.title), ": ", visible(one.text));
     })),
     h("div", { class: "columns" },
+      tensor.pair && tensor.pair.a && tensor.pair.b && pairCard(tensor.pair),
+      tensor.series && seriesCards(tensor.series),
+      tensor.detail && tensor.detail.h && tensor.elements > 1 && histogramCard(tensor, tensor.detail),
       h("section", { class: "card" }, h("h2", {}, "Statistics"), statistics(tensor)),
       h("section", { class: "card" }, h("h2", {}, "Storage"), facts([
         ["elements", integer(tensor.elements)], ["bytes in memory", `${integer(tensor.bytes)} (${bytes(tensor.bytes)})`],
@@ -40,8 +43,6 @@ function tensorView(name) {
         group.length > 0 && ["same elements as", group.slice(0, 8).map((other, i) => [i > 0 && ", ", h("a", { href: other.link }, nameOf(shorten(other.name, 120)))])],
         ["command", h("code", {}, `tensorcask show ${shellWord(archive.path)} ${shellWord(shorten(tensor.name, 400))}`)],
       ])),
-      tensor.pair && tensor.pair.kind !== "added" && tensor.pair.kind !== "removed" && pairCard(tensor.pair),
-      tensor.series && seriesCards(tensor.series),
       detailCards(tensor), liveCards(tensor)),
   ];
 }
@@ -66,7 +67,6 @@ function detailCards(tensor) {
   if (detail.v && tensor.elements > 0) {
     cards.push(figure("Values", "row-major", h("p", { class: "values", tabindex: 0, role: "region", "aria-label": "Values" }, detail.v.map((x) => h("span", {}, x === null ? "not finite" : number(x, 7))))));
   }
-  if (detail.h && tensor.elements > 1) cards.push(histogramCard(tensor, detail));
   if (detail.q) cards.push(quantileCard(tensor, detail));
   if (detail.t) cards.push(pictureCard(tensor, detail.t));
   if (detail.a) cards.push(...axisCards(tensor, detail.a));

@@ -38,6 +38,11 @@ function shorten(text, most) {
   return text.length <= most ? text : text.slice(0, most - 1) + "…";
 }
 
+// A long name without its middle: names of one family differ at the end.
+function middle(text, most) {
+  return text.length <= most ? text : `${text.slice(0, Math.floor(most / 3))}…${text.slice(-Math.ceil((2 * most) / 3) + 1)}`;
+}
+
 function number(x, digits = 4) {
   if (x === null || x === undefined || Number.isNaN(x)) return NONE;
   if (x === 0) return "0";
