@@ -1,6 +1,5 @@
 // tensorcask report PATH... -o page.html: a page that shows a file, what differs between two, or the steps of a run.
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,11 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/io/files.h"
@@ -38,17 +34,17 @@ uint64_t BytesOf(const ArchiveReader& archive, const std::vector<std::string>& i
   return ElementBytes(SelectEntries(archive.entries(), include, {}));
 }
 
-// `paths`, or if that is one folder with several archives, these in the order of the last numbers in their names.
-absl::StatusOr<std::vector<std::string>> StepsOf(const std::vector<std::string>& paths);
-std::string StepLabel(const std::string& path);
-
 absl::StatusOr<std::string> PageOf(absl::string_view command, const ReportRequest& request, ReportOptions options,
                                    Console& console, ProgressLine* progress, std::unique_ptr<ArchiveReader>* archive) {
-  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> paths, StepsOf(request.paths));
-  if (request.run || paths.size() > 2 || paths != request.paths) {
+  const std::vector<std::string>& paths = request.paths;
+  std::vector<ReportStep> steps;
+  if (paths.size() == 1) {
+    CASK_ASSIGN_OR_RETURN(steps, FindReportSteps(paths[0], Formats()));
+  } else if (request.run || paths.size() > 2) {
+    for (const std::string& path : paths) steps.push_back({path, ReportStepLabel(path)});
+  }
+  if (!steps.empty()) {
     if (!request.renames.empty()) return Misuse("--rename compares two files; wanted two PATHs without --run");
-    std::vector<ReportStep> steps;
-    for (const std::string& path : paths) steps.push_back({path, StepLabel(path)});
     const auto open = [&](const std::string& path) { return OpenInput(path, request.input); };
     return MakeRunReport(steps, open, options);
   }
@@ -99,32 +95,6 @@ absl::StatusOr<ExitCode> Report(const ReportFlags& flags, Console& console) {
   console.err << "tensorcask report: " << Printable(flags.output) << ", " << HumanBytes(page->size())
               << ": open it with a browser\n";
   return kDone;
-}
-
-// The last number in the name of a file, or -1.
-int64_t LastNumber(const std::string& path) {
-  std::string name = path.substr(path.rfind('/') + 1);
-  size_t end = name.size();
-  while (end > 0 && !absl::ascii_isdigit(name[end - 1])) --end;
-  size_t start = end;
-  while (start > 0 && absl::ascii_isdigit(name[start - 1])) --start;
-  int64_t number = -1;
-  return absl::SimpleAtoi(name.substr(start, end - start), &number) ? number : -1;
-}
-
-std::string StepLabel(const std::string& path) {
-  const int64_t number = LastNumber(path);
-  return number >= 0 ? absl::StrCat("step ", number) : path.substr(path.rfind('/') + 1);
-}
-
-absl::StatusOr<std::vector<std::string>> StepsOf(const std::vector<std::string>& paths) {
-  if (paths.size() != 1) return paths;
-  if (DescribeFile(paths[0], FileSystem::Posix()).value_or(FileInfo()).type != FileInfo::Type::kFolder) return paths;
-  CASK_ASSIGN_OR_RETURN(std::vector<std::string> found, FindArchives(paths[0], Formats()));
-  if (found.size() < 2) return paths;
-  std::stable_sort(found.begin(), found.end(),
-                   [](const std::string& x, const std::string& y) { return LastNumber(x) < LastNumber(y); });
-  return found;
 }
 
 }  // namespace

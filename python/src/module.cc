@@ -11,6 +11,7 @@
 #include "tensorcask/python/src/manager.h"
 #include "tensorcask/python/src/object_graph.h"
 #include "tensorcask/python/src/reader.h"
+#include "tensorcask/python/src/report.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/writer.h"
 #include "tensorcask/tensor/version.h"
@@ -28,6 +29,7 @@ NB_MODULE(_native, m) {
   tensorcask::python::DefineManager(m);
   tensorcask::python::DefineFunctions(m);
   tensorcask::python::DefineComparisons(m);
+  tensorcask::python::DefineReport(m);
   tensorcask::python::DefineExchange(m);
   tensorcask::python::DefineObjectGraph(m);
 }

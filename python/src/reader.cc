@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -289,6 +291,27 @@ void DefineMapping(Class& reader) {
           nb::sig("def get(self, name: str, default: object = None) -> object"));
 }
 
+// The tensors as a table of HTML, for notebooks.
+std::string TableOf(const Reader& reader) {
+  if (reader.is_closed()) return "<div>tensorcask.Reader, closed</div>";
+  constexpr size_t kMostRows = 200;
+  const auto file = reader.file();
+  const ArchiveReader& archive = *file->archive;
+  const std::vector<const ArchiveEntry*>& entries = file->entries;
+  std::string html = absl::StrCat("<div><b>", EscapeHtml(Quoted(archive.path())), "</b> ", archive.format(), ", ",
+                                  entries.size(), " tensors</div><table><thead><tr><th>name</th><th>dtype</th>",
+                                  "<th>shape</th><th>bytes</th><th>encoding</th></tr></thead><tbody>");
+  for (size_t i = 0; i < std::min(entries.size(), kMostRows); ++i) {
+    const ArchiveEntry& entry = *entries[i];
+    absl::StrAppend(&html, "<tr><td>", EscapeHtml(Quoted(entry.name)), "</td><td>", DTypeName(entry.dtype), "</td><td>",
+                    EscapeHtml(entry.shape.ToString()), "</td><td>", entry.stored_bytes, "</td><td>",
+                    EscapeHtml(entry.encoding), "</td></tr>");
+  }
+  html += "</tbody></table>";
+  if (entries.size() > kMostRows) absl::StrAppend(&html, "<div>and ", entries.size() - kMostRows, " more</div>");
+  return html;
+}
+
 void DefineReaderClass(nb::module_& m) {
   nb::class_<Reader> reader(m, "Reader", nb::is_weak_referenceable(),
                             "The tensors of one file, whatever its format: a read-only mapping of names to arrays. "
@@ -363,7 +386,10 @@ void DefineReaderClass(nb::module_& m) {
                 nb::str("<tensorcask.Reader of {!r}, {}, {} tensors>")
                     .format(ToText(archive.path()), ToText(archive.format()), self.file()->entries.size()));
           },
-          nb::sig("def __repr__(self) -> str"));
+          nb::sig("def __repr__(self) -> str"))
+      .def(
+          "_repr_html_", [](const Reader& self) { return ToText(TableOf(self)); },
+          nb::sig("def _repr_html_(self) -> str"));
 }
 
 }  // namespace

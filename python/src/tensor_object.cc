@@ -168,22 +168,6 @@ std::string Repr(const TensorView& view) {
                       ", shape=", view.shape().ToString(), ")");
 }
 
-std::string EscapeHtml(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '<') {
-      escaped += "&lt;";
-    } else if (c == '>') {
-      escaped += "&gt;";
-    } else if (c == '&') {
-      escaped += "&amp;";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
 std::string ReprHtml(const TensorView& view) {
   SummaryOptions options;
   options.multiline = true;

@@ -36,6 +36,22 @@ std::string FromText(nb::handle text, const char* what) {
   return BytesOf(owner);
 }
 
+std::string EscapeHtml(absl::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '>') {
+      escaped += "&gt;";
+    } else if (c == '&') {
+      escaped += "&amp;";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
 std::string TextOf(nb::handle object) { return FromText(nb::str(object), "str()"); }
 
 std::string FromPath(nb::handle path) {

@@ -20,6 +20,9 @@ nanobind::bytes ToBytes(absl::string_view bytes);
 // Of str or bytes. Throws TypeError, naming `what`, for other objects.
 std::string FromText(nanobind::handle text, const char* what);
 
+// The text in HTML, outside of attributes.
+std::string EscapeHtml(absl::string_view text);
+
 // str(object).
 std::string TextOf(nanobind::handle object);
 

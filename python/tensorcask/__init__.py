@@ -55,6 +55,7 @@ from tensorcask._native import (
     Writer,
 )
 from tensorcask._native import version as __version__
+from tensorcask._report import Report, report
 from tensorcask._steps import open_latest
 
 _abc.Mapping.register(Reader)
@@ -94,6 +95,7 @@ __all__ = [
     "NoPermissionError",
     "OutOfRangeError",
     "Reader",
+    "Report",
     "ResourceExhaustedError",
     "SharedMemory",
     "SliceReader",
@@ -111,6 +113,7 @@ __all__ = [
     "load",
     "open",
     "open_latest",
+    "report",
     "salvage",
     "save",
     "stats",

@@ -9,13 +9,17 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/byte_progress.h"
 #include "tensorcask/serialize/archive/compare.h"
 #include "tensorcask/serialize/archive/convert.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/report/internal/page.h"
 #include "tensorcask/serialize/report/internal/report_json.h"
 #include "tensorcask/serialize/report/internal/tensor_profile.h"
@@ -312,6 +316,17 @@ class Run {
   std::unordered_map<std::string, std::vector<float>> samples_;  // of the step before
 };
 
+// The last number in the name of a file, or -1.
+int64_t LastNumber(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  size_t end = name.size();
+  while (end > 0 && !absl::ascii_isdigit(static_cast<unsigned char>(name[end - 1]))) --end;
+  size_t start = end;
+  while (start > 0 && absl::ascii_isdigit(static_cast<unsigned char>(name[start - 1]))) --start;
+  int64_t number = -1;
+  return absl::SimpleAtoi(name.substr(start, end - start), &number) ? number : -1;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> MakeReport(const ArchiveReader& archive, const ReportOptions& options) {
@@ -381,6 +396,23 @@ absl::StatusOr<std::string> MakeDiffReport(const ArchiveReader& a, const Archive
   return report::PageWith(Document("diff", options, {report::ArchiveJson(a, rows_a), report::ArchiveJson(b, rows_b)},
                                    absl::StrCat(",\"pairs\":[", absl::StrJoin(lines, ",\n"), "]")),
                           options.live);
+}
+
+std::string ReportStepLabel(const std::string& path) {
+  const int64_t number = LastNumber(path);
+  return number >= 0 ? absl::StrCat("step ", number) : path.substr(path.rfind('/') + 1);
+}
+
+absl::StatusOr<std::vector<ReportStep>> FindReportSteps(const std::string& path, ArchiveFormats formats,
+                                                        FileSystem* file_system) {
+  std::vector<ReportStep> steps;
+  if (DescribeFile(path, file_system).value_or(FileInfo()).type != FileInfo::Type::kFolder) return steps;
+  CASK_ASSIGN_OR_RETURN(std::vector<std::string> found, FindArchives(path, formats, file_system));
+  if (found.size() < 2) return steps;
+  std::stable_sort(found.begin(), found.end(),
+                   [](const std::string& x, const std::string& y) { return LastNumber(x) < LastNumber(y); });
+  for (const std::string& one : found) steps.push_back({one, ReportStepLabel(one)});
+  return steps;
 }
 
 absl::StatusOr<std::string> MakeRunReport(const std::vector<ReportStep>& steps, const OpenReportStep& open,

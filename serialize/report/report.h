@@ -31,7 +31,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/io/file_system.h"
 
 namespace tensorcask {
 
@@ -58,6 +60,15 @@ struct ReportStep {
   std::string path;
   std::string label;  // "step 100"
 };
+// "run/ckpt-100" -> "step 100"; the name of the file if it has no number.
+std::string ReportStepLabel(const std::string& path);
+
+// The archives of a folder as steps, in the order of the last numbers in their names; empty if `path` is not a folder
+// with several archives. Errors: from errno, naming the folder.
+absl::StatusOr<std::vector<ReportStep>> FindReportSteps(const std::string& path, ArchiveFormats formats,
+                                                        FileSystem* file_system = FileSystem::Posix());
+
+// Called for each step in order.
 using OpenReportStep = std::function<absl::StatusOr<std::unique_ptr<ArchiveReader>>(const std::string& path)>;
 
 // The page of a run. Opens one step at a time. How much a tensor changes from one step to the next is estimated from a

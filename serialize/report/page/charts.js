@@ -150,7 +150,7 @@ function scatter(points, { label, xLabel, yLabel, height = 340 } = {}) {
     const [start, end] = x.domain();
     const element = canvasOf(width, height, label, axes(width, height, margin, x, y, { x: xLabel, y: yLabel }),
       svg("line", { class: "diagonal", x1: x(start), y1: y(start), x2: x(end), y2: y(end) }),
-      points.map((point) => svg("a", { href: point.link, "aria-label": visible(shorten(point.name, 200)) },
+      points.map((point) => svg("a", { href: point.link },
         svg("circle", { cx: x(point.x), cy: y(point.y), r: 4.5, fill: point.colour, class: "dot" },
           svg("title", {}, `${visible(shorten(point.name, 300))}\n${point.text}`)))));
     element.setAttribute("role", "group");

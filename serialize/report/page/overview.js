@@ -175,9 +175,9 @@ function treemap(node, state, width, legend, enter) {
     const shown = [svg("rect", { x: one.x0, y: one.y0, width: w, height: tall, fill: colour, rx: 2 }), svg("title", {}, label),
       most >= 4 && tall >= 16 && svg("text", { x: one.x0 + 4, y: one.y0 + 13, fill: ink }, shorten(visible(item.name) || "(empty)", most)),
       most >= 7 && tall >= 32 && svg("text", { x: one.x0 + 4, y: one.y0 + 27, fill: ink, class: "sub" }, bytes(item.bytes))];
-    if (tensor && item.tensors === 1) return svg("a", { href: tensor.link, "aria-label": label }, shown);
+    if (tensor && item.tensors === 1) return svg("a", { href: tensor.link }, shown);
     const go = () => enter(item);
-    return svg("g", { role: "button", tabindex: 0, "aria-label": label, class: "cell", onclick: go,
+    return svg("g", { role: "button", tabindex: 0, class: "cell", onclick: go,
       onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); go(); } } }, shown);
   };
   const groupOf = (one) => {
@@ -185,7 +185,7 @@ function treemap(node, state, width, legend, enter) {
     const most = Math.floor((one.x1 - one.x0 - 8) / 6.7);
     const label = `${visible(shorten(item.prefix, 300))}: ${bytes(item.bytes)}, ${count(item.tensors, "tensor")}`;
     const go = () => enter(item);
-    return svg("g", { role: "button", tabindex: 0, class: "group", "aria-label": label, onclick: go,
+    return svg("g", { role: "button", tabindex: 0, class: "group", onclick: go,
       onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); go(); } } },
       svg("rect", { class: "groupback", x: one.x0, y: one.y0, width: Math.max(one.x1 - one.x0, 0), height: Math.max(one.y1 - one.y0, 0), rx: 3 }), svg("title", {}, label),
       most >= 3 && one.y1 - one.y0 >= 16 && svg("text", { x: one.x0 + 4, y: one.y0 + 13, class: "grouplabel" }, shorten(visible(item.name), most)));

@@ -202,7 +202,7 @@ function tableView(parameters) {
     else if (event.key === "Enter" && rows[active]) location.hash = rows[active].link;
   });
   frame.addEventListener("scroll", () => draw(false), { passive: true });
-  for (const element of [search, mode, dtype, problem, kind]) element.addEventListener("input", () => { active = 0; frame.scrollTop = 0; update(); });
+  for (const element of [search, mode, dtype, problem, kind]) for (const kind of ["input", "change"]) element.addEventListener(kind, () => { active = 0; frame.scrollTop = 0; update(); });
   search.addEventListener("keydown", (event) => { if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); frame.focus(); } });
   tableView.print = (on) => draw(true, on ? 500 : 0);
 

@@ -59,11 +59,12 @@ function statistics(tensor) {
 
 function detailCards(tensor) {
   const detail = tensor.detail;
-  if (!detail) {
-    return tensor.measured && tensor.elements > 0 ? [h("p", { class: "card empty" }, `This report has ${integer(model.tensors.length)} tensors and keeps no histograms. `,
-      "A report of fewer tensors has them: ", h("code", {}, `tensorcask report ${shellWord(model.archives[model.archives.length - 1].path)} -o page.html --include ${shellWord(shorten(tensor.name, 300))}`))] : [];
-  }
   const cards = [];
+  if (tensor.measured && tensor.elements > 1 && !(detail && (detail.h || detail.q))) {
+    cards.push(h("p", { class: "card empty" }, `This report has ${integer(model.tensors.length)} tensors and keeps no histograms. `,
+      "A report of fewer tensors has them: ", h("code", {}, `tensorcask report ${shellWord(model.archives[model.archives.length - 1].path)} -o page.html --include ${shellWord(shorten(tensor.name, 300))}`)));
+  }
+  if (!detail) return cards;
   if (detail.v && tensor.elements > 0) {
     cards.push(figure("Values", "row-major", h("p", { class: "values", tabindex: 0, role: "region", "aria-label": "Values" }, detail.v.map((x) => h("span", {}, x === null ? "not finite" : number(x, 7))))));
   }
