@@ -151,7 +151,8 @@ absl::StatusOr<ExitCode> Demo(Console& console) {
               << absl::StrFormat("opened    %8.2f ms\n", open_ms)
               << absl::StrFormat("verified  %8.2f ms   %s/s, %d tensors whole\n", verify_ms, speed(verify_ms),
                                  counts.whole)
-              << absl::StrFormat("read      %8.2f ms   %s/s, checksums verified\n", read_ms, speed(read_ms));
+              << absl::StrFormat("read      %8.2f ms   %s/s, checksums verified\n", read_ms, speed(read_ms))
+              << "\nSee a checkpoint of your own: tensorcask report PATH -o page.html\n";
   return kDone;
 }
 

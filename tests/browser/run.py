@@ -189,7 +189,7 @@ class Overview(Page):
             self.go(view)
             self.assertIn("no tensors", self.text())
         self.open(self.report(self.file("one.safetensors", {"w": np.float32([[1, 2], [3, 4]])})), "#tensor=w")
-        self.assertEqual(self.script("return [...document.querySelectorAll('.values span')].map((e) => e.textContent)"), ["1", "2", "3", "4"])
+        self.assertEqual(self.script("return [...document.querySelectorAll('.few span')].map((e) => e.textContent)"), ["1", "2", "3", "4"])
         self.assert_quiet()
 
 

@@ -11,7 +11,7 @@ function tilesOf(built) {
     tile(shortCount(built.totals.elements), "elements", { title: integer(built.totals.elements) }),
     tile(bytes(built.totals.bytes), "in memory", { title: count(built.totals.bytes, "byte") }),
     tile(bytes(built.totals.stored), "in the file", { title: count(built.totals.stored, "byte") }),
-    h("div", { class: "tile" + (bad > 0 ? " alarm" : "") }, h("dt", {}, "findings"),
+    h("div", { class: "tile" + (bad > 0 ? " alarm" : "") }, h("dt", {}, built.findings.length === 1 ? "finding" : "findings"),
       h("dd", {}, h("a", { href: "#health" }, integer(built.findings.length)))));
 }
 
@@ -144,7 +144,7 @@ function treemap(node, state, width, legend, enter) {
   const small = node.bytes / 100000;
   // A group is opened where it has much of the area.
   const wrap = (item, depth) => {
-    const opens = item.items.length > 1 && item.items.length <= 400 && (depth < 2 || (depth < 5 && item.bytes > node.bytes / 25));
+    const opens = item.items.length > 1 && item.items.length <= 400 && item.bytes > node.bytes / (depth < 2 ? 80 : 25) && depth < 5;
     const inner = opens ? item.items.filter((one) => one.bytes > small) : [];
     return { item, children: inner.length > 0 ? inner.map((one) => wrap(one, depth + 1)) : null };
   };
@@ -172,7 +172,7 @@ function treemap(node, state, width, legend, enter) {
     const tensor = item.tensor || item.only;
     const label = `${visible(shorten(item.prefix, 300))}: ${bytes(item.bytes)}${item.tensors > 1 ? `, ${count(item.tensors, "tensor")}` : ""}` +
       (state.measure === "dtype" ? `, ${value}` : `, ${measure.title} ${number(value)}`);
-    const shown = [svg("rect", { x: one.x0, y: one.y0, width: w, height: tall, fill: colour, rx: 2 }), svg("title", {}, label),
+    const shown = [svg("rect", { x: one.x0, y: one.y0, width: w, height: tall, fill: colour, rx: Math.min(2, tall / 5) }), svg("title", {}, label),
       most >= 4 && tall >= 16 && svg("text", { x: one.x0 + 4, y: one.y0 + 13, fill: ink }, shorten(visible(item.name) || "(empty)", most)),
       most >= 7 && tall >= 32 && svg("text", { x: one.x0 + 4, y: one.y0 + 27, fill: ink, class: "sub" }, bytes(item.bytes))];
     if (tensor && item.tensors === 1) return svg("a", { href: tensor.link }, shown);

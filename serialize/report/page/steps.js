@@ -41,7 +41,7 @@ function jumpsCard(most, from = 0, to = model.run.steps.length - 1) {
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Largest jumps" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["tensor", "from", "to"].map((text) => h("th", { scope: "col" }, text)), ["norm", "factor"].map((text) => h("th", { scope: "col", class: "n" }, text)))),
       h("tbody", {}, shown.map((row) => h("tr", {}, h("th", { scope: "row" }, seriesLink(row.series)), h("td", {}, visible(model.run.steps[row.step - 1].label)), h("td", {}, visible(model.run.steps[row.step].label)),
         h("td", { class: "n" }, `${number(row.series.norms[row.step - 1])} → ${number(row.series.norms[row.step])}`),
-        h("td", { class: "n" }, row.bad ? h("span", {}, h("span", { class: "level bad" }, "✖"), ` ${integer(row.bad)} not finite`) : `${number(row.factor, 3)} ×`)))))),
+        h("td", { class: "n" }, row.bad ? h("span", {}, h("span", { class: "level bad" }, "✖"), ` ${integer(row.bad)} not finite`) : `${number(row.factor, 4)} ×`)))))),
     most < 10 && h("p", { class: "note" }, h("a", { href: "#steps" }, "All steps")));
 }
 

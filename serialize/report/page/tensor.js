@@ -66,7 +66,7 @@ function detailCards(tensor) {
   }
   if (!detail) return cards;
   if (detail.v && tensor.elements > 0) {
-    cards.push(figure("Values", "row-major", h("p", { class: "values", tabindex: 0, role: "region", "aria-label": "Values" }, detail.v.map((x) => h("span", {}, x === null ? "not finite" : number(x, 7))))));
+    cards.push(figure("Values", "row-major", h("p", { class: "few", tabindex: 0, role: "region", "aria-label": "Values" }, detail.v.map((x) => h("span", {}, x === null ? "not finite" : number(x, 7))))));
   }
   if (detail.q) cards.push(quantileCard(tensor, detail));
   if (detail.t) cards.push(pictureCard(tensor, detail.t));
