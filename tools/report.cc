@@ -92,8 +92,7 @@ absl::StatusOr<ExitCode> Report(const ReportFlags& flags, Console& console) {
     return kDone;
   }
   CASK_RETURN_IF_ERROR(NameOverwrite(WritePage(flags.output, flags.overwrite, *page)));
-  console.err << "tensorcask report: " << Printable(flags.output) << ", " << HumanBytes(page->size())
-              << ": open it with a browser\n";
+  console.out << Printable(flags.output) << ": " << HumanBytes(page->size()) << "; open it with a browser\n";
   return kDone;
 }
 
@@ -141,7 +140,7 @@ Action DeclareReport(CLI::App& app) {
       "more than 12000 keeps neither histograms nor pictures: --include chooses tensors.\n\n"
       "Examples:\n"
       "  tensorcask report model.ckpt -o page.html\n"
-      "  tensorcask report step-100.ckpt step-200.ckpt -o changes.html\n"
+      "  tensorcask report step-100 step-200 -o changes.html\n"
       "  tensorcask report run-7/ -o run.html");
   return [flags](Console& console) { return Report(*flags, console); };
 }

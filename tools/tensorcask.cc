@@ -136,7 +136,7 @@ constexpr Synonym kSynonyms[] = {
     {"slice", "show"},   {"rename", "edit"},    {"mv", "edit"},         {"rm", "edit"},         {"remove", "edit"},
     {"delete", "edit"},  {"set", "edit"},       {"gc", "clean"},        {"cleanup", "clean"},   {"prune", "clean"},
     {"receive", "recv"}, {"server", "serve"},   {"listen", "serve"},    {"example", "demo"},    {"tour", "demo"},
-    {"html", "report"},  {"explore", "browse"},  {"plot", "report"},    {"draw", "report"},
+    {"html", "report"},  {"explore", "browse"}, {"plot", "report"},     {"draw", "report"},
 };
 
 // "; did you mean "convert"?" for a misspelled subcommand, or for a word that other tools use.

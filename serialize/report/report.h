@@ -9,10 +9,11 @@
 // elements of a tensor of 65,536 elements or fewer, and fewer elements of each where there are many tensors:
 //
 //   tensors        sample       histogram   picture         means along axes
-//   up to 64       65,536       64 bins     4,096 elements  64
-//   up to 300      4 million/n  64 bins     4,096           64
-//   up to 1,000    4 million/n  48          1,024           24
-//   up to 5,000    4 million/n  32          256             8
+//   up to 32       65,536       64 bins     4,096 elements  64
+//   up to 300      2 million/n  64          4,096           64
+//   up to 1,000    2 million/n  48          1,024           24
+//   up to 5,000    1,024 or     32          256             8
+//                  2 million/n
 //   up to 12,000   1,024        16          none            none
 //   more           128 to 1,024 none        none            none
 //

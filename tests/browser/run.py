@@ -170,7 +170,7 @@ class Overview(Page):
     def test_the_map_opens_groups_and_changes_colours(self):
         self.open(self.sick())
         before = self.script("return document.querySelector('.treemap rect[fill]').getAttribute('fill')")
-        Select(self.find("#map-colour")).select_by_value("norm")
+        Select(self.find("#map-colour")).select_by_value("sparsity")
         self.settle()
         self.assertNotEqual(before, self.script("return document.querySelector('.treemap a rect').getAttribute('fill')"))
         self.script("document.querySelector('.treemap .group').focus()")
@@ -537,9 +537,12 @@ class Looks(Page):
     def test_pictures(self):
         if OPTIONS.pictures is None:
             self.skipTest("without --pictures")
-        self.look(1000, 560)
-        for name, view in (("report_overview", ""), ("report_tensor", "#tensor=model.layers.1.mlp.up_proj.weight")):
-            self.open(self.sick(), view)
+        self.file("model.safetensors", files.sick_model(), {"format": "pt"})
+        page = self.path("picture.html")
+        subprocess.run([TOOL, "report", "model.safetensors", "-o", page], cwd=self.folder.name, check=True, capture_output=True)
+        for name, view, height in (("report_overview", "", 780), ("report_tensor", "#tensor=model.layers.1.mlp.up_proj.weight", 560)):
+            self.look(1000, height)
+            self.open(page, view)
             self.browser.save_screenshot(os.path.join(OPTIONS.pictures, name + ".png"))
 
 

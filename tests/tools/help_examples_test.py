@@ -90,8 +90,10 @@ class HelpExamples(Archives):
         for name in ("base.onnx", "model.onnx"):
             with open(self.path(name), "wb") as file:
                 file.write(onnx_model())
-        for folder in ("a", "b", "shards", "models", "bin", "run", "host", "split"):
+        for folder in ("a", "b", "shards", "models", "bin", "run", "run-7", "host", "split"):
             os.mkdir(self.path(folder))
+        for step in (1, 2):
+            self.good("convert", self.path("step-100"), self.path(f"run-7/ckpt-{step}"))
         for folder in ("a", "b"):
             self.good("convert", "--include=dense/bias", self.path("weights"), self.path(f"{folder}/x.npy"))
         self.good("convert", "--rename=dense/bias=arr_0", self.path("step-100"), self.path("data.npz"))
@@ -130,7 +132,7 @@ class HelpExamples(Archives):
         prepared, number = self.folder, 0
         for command, lines in examples().items():
             self.assertTrue(lines, f"help {command} shows no example")
-            if command in ("send", "recv", "serve", "demo"):
+            if command in ("browse", "send", "recv", "serve", "demo"):
                 continue
             for line in lines:
                 with self.subTest(line), tempfile.TemporaryDirectory() as folder:
@@ -160,6 +162,15 @@ class HelpExamples(Archives):
         self.addCleanup(server.terminate)
         self.wait_for_socket()
         self.assertIn("float32 [10,4]", self.assert_good(show, self.shell(show)))
+
+    def test_browse(self):
+        self.prepare()
+        for line in examples()["browse"]:
+            # Any port, and no browser on the screen of the tester.
+            server = self.shell("unset DISPLAY WAYLAND_DISPLAY; exec " + line.replace("8080", "0"))
+            self.addCleanup(server.communicate)
+            self.addCleanup(server.terminate)
+            self.assertRegex(server.stdout.readline(), r"^http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}\n$", line)
 
     def test_demo(self):
         (line,) = examples()["demo"]

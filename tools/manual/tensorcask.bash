@@ -3,11 +3,13 @@
 # Subcommands and options of the tool, or options of a subcommand.
 _tensorcask_options() {
   case "$1" in
-    '') echo 'ls show stats diff verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
+    '') echo 'ls show stats diff report browse verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
     ls) echo '--help -h --json --checksum --tree --values --sort --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
     show) echo '--help -h --slice --max --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
     stats) echo '--help -h --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
     diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
+    report) echo '--help -h --run --include --rename --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --output -o --overwrite' ;;
+    browse) echo '--help -h --run --include --rename --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --port --no-open' ;;
     verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit' ;;
     salvage) echo '--help -h --json --to --overwrite --lenient --base' ;;
     convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run' ;;
@@ -29,6 +31,8 @@ _tensorcask_operands() {
     show) echo '@file @tensor' ;;
     stats) echo '@file @tensor' ;;
     diff) echo '@file @file @tensor' ;;
+    report) echo '@file' ;;
+    browse) echo '@file' ;;
     verify) echo '@file' ;;
     salvage) echo '@file @file' ;;
     convert) echo '@file' ;;
@@ -67,6 +71,20 @@ _tensorcask_value() {
     'diff --opaque-dtype') echo '@text' ;;
     'diff --base') echo '@file' ;;
     'diff --limit') echo '@text' ;;
+    'report --include') echo '@tensor' ;;
+    'report --rename') echo '@text' ;;
+    'report --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'report --opaque-dtype') echo '@text' ;;
+    'report --base') echo '@file' ;;
+    'report --limit') echo '@text' ;;
+    'report --output') echo '@file' ;;
+    'browse --include') echo '@tensor' ;;
+    'browse --rename') echo '@text' ;;
+    'browse --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'browse --opaque-dtype') echo '@text' ;;
+    'browse --base') echo '@file' ;;
+    'browse --limit') echo '@text' ;;
+    'browse --port') echo '@text' ;;
     'verify --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
     'verify --opaque-dtype') echo '@text' ;;
     'verify --base') echo '@file' ;;

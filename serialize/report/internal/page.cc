@@ -14,11 +14,13 @@ namespace {
 
 }  // namespace
 
+constexpr int kLevel = 4;  // half the time of the default, for 3 % more bytes
+
 absl::StatusOr<std::string> PageWith(const std::string& json, bool live) {
   uLongf size = compressBound(json.size());
   std::string packed(size, '\0');
   const int result = compress2(reinterpret_cast<Bytef*>(&packed[0]), &size, reinterpret_cast<const Bytef*>(json.data()),
-                               json.size(), Z_DEFAULT_COMPRESSION);
+                               json.size(), kLevel);
   if (result != Z_OK) return absl::ResourceExhaustedError("no memory to compress the data of a report");
   packed.resize(size);
   // The policy is in the part before the data.

@@ -31,17 +31,16 @@ std::vector<double> FiniteSorted(const std::vector<double>& values) {
 
 // [first exponent, how many elements have it, and so on], of elements other than 0.
 std::string ExponentsJson(const std::vector<double>& finite) {
-  std::map<int, uint64_t> counts;
+  constexpr int kLowest = -1100;  // below the exponent of every double
+  std::vector<uint32_t> counts(2200, 0);
   for (const double value : finite) {
-    if (value != 0) ++counts[std::ilogb(value)];
+    if (value != 0) ++counts[static_cast<size_t>(std::ilogb(value) - kLowest)];
   }
-  if (counts.empty()) return "0";
-  std::vector<uint64_t> all;
-  for (int exponent = counts.begin()->first; exponent <= counts.rbegin()->first; ++exponent) {
-    const auto found = counts.find(exponent);
-    all.push_back(found == counts.end() ? 0 : found->second);
-  }
-  return absl::StrCat("[", counts.begin()->first, ",[", absl::StrJoin(all, ","), "]]");
+  const auto is_used = [](uint32_t count) { return count != 0; };
+  const auto first = std::find_if(counts.begin(), counts.end(), is_used);
+  if (first == counts.end()) return "0";
+  const auto last = std::find_if(counts.rbegin(), counts.rend(), is_used).base();
+  return absl::StrCat("[", first - counts.begin() + kLowest, ",[", absl::StrJoin(first, last, ","), "]]");
 }
 
 // A picture of the sample, from `low` (1) to `high` (255).

@@ -73,7 +73,7 @@ void Mix(uint64_t low, uint64_t high, std::array<uint64_t, 2>* hash) {
 }  // namespace
 
 ProfileDetail ProfileDetail::For(size_t num_tensors) {
-  constexpr int64_t kSamples = int64_t{1} << 22;  // of all tensors together
+  constexpr int64_t kSamples = int64_t{1} << 21;  // of all tensors together
   const auto tensors = static_cast<int64_t>(std::max<size_t>(num_tensors, 1));
   ProfileDetail detail;
   detail.sample = std::clamp<int64_t>(kSamples / tensors, tensors > 20000 ? 128 : 1024, 65536);
@@ -179,6 +179,7 @@ absl::Status TensorProfiler::AddSample(const TensorView& block) {
   const size_t size = ElementSize(dtype_);
   const char* const data = block.bytes().data();
   std::vector<char> chosen;
+  if (next_ < end) chosen.reserve(static_cast<size_t>(std::min<int64_t>(block.num_elements(), 65536)) * size);
   while (!sample_is_complete_ && next_ < end) {
     const char* const element = data + static_cast<size_t>(next_ - offset_) * size;
     chosen.insert(chosen.end(), element, element + size);

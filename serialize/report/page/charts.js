@@ -3,6 +3,7 @@
 const INK = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7"].map((name) => `var(${name})`);
 // Cividis, from low to high: the same for readers who do not see all colours.
 const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
+const BLUES = ["#e3eef8", "#c3daef", "#97bfe0", "#659fcd", "#3a7eb8", "#1f5e9c", "#0d3d73"];
 const DIVERGING = ["#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b"];
 
 function parseColour(hex) {

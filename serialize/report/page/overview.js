@@ -16,8 +16,8 @@ function tilesOf(built) {
 }
 
 function shortCount(x) {
-  for (const [size, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e4, " k"]]) {
-    if (x >= size) return (x / (unit === " k" ? 1e3 : size)).toFixed(x / size < 10 ? 2 : x / size < 100 ? 1 : 0) + unit;
+  for (const [size, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
+    if (x >= size && x >= 1e4) return (x / size).toFixed(x / size < 10 ? 2 : x / size < 100 ? 1 : 0) + unit;
   }
   return integer(x);
 }
@@ -117,10 +117,12 @@ const MEASURES = {
 function mapCard() {
   const root = treeOf(model.tensors);
   if (root.bytes === 0) return null;
-  const state = { path: [root], measure: "dtype" };
+  // One colour says nothing: of a file of one dtype the norms are shown first.
+  const largest = Math.max(...[...new Set(model.tensors.map((t) => t.dtype))].map((dtype) => model.tensors.reduce((sum, t) => sum + (t.dtype === dtype ? t.bytes : 0), 0)));
+  const state = { path: [root], measure: largest < 0.95 * root.bytes ? "dtype" : "norm" };
   const place = h("div", {});
   const choose = h("select", { id: "map-colour", onchange: () => { state.measure = choose.value; show(); } },
-    Object.entries(MEASURES).map(([key, measure]) => h("option", { value: key }, measure.title)));
+    Object.entries(MEASURES).map(([key, measure]) => h("option", { value: key, selected: key === state.measure }, measure.title)));
   const crumbs = h("nav", { class: "crumbs", "aria-label": "Prefix" });
   const legend = h("div", { class: "legend" });
   const show = () => {
@@ -153,10 +155,10 @@ function treemap(node, state, width, legend, enter) {
   hierarchy.sort((x, y) => y.value - x.value);
   d3.treemap().size([width, height]).paddingInner(2).paddingTop((one) => (one.depth > 0 && one.children ? 18 : 0)).paddingRight((one) => (one.depth > 0 && one.children ? 3 : 0)).paddingBottom((one) => (one.depth > 0 && one.children ? 3 : 0)).paddingLeft((one) => (one.depth > 0 && one.children ? 3 : 0)).round(true)(hierarchy);
   const leaves = hierarchy.leaves();
-  const values = leaves.map((one) => measure.value(one.data.item)).filter((value) => typeof value === "number" && (!measure.log || value > 0));
-  let low = measure.from !== undefined ? measure.from : Math.min(...values);
-  let high = measure.to !== undefined ? measure.to : Math.max(...values, measure.from === undefined ? -Infinity : 1);
-  if (values.length === 0) [low, high] = [0, 1];
+  let [low, high] = rangeOf(leaves.map((one) => [measure.value(one.data.item), one.data.item.bytes]).filter(([value]) => typeof value === "number" && (!measure.log || value > 0)));
+  if (measure.from !== undefined) low = measure.from;
+  if (measure.to !== undefined) high = measure.to;
+  else if (measure.from !== undefined) high = Math.max(high, 1);
   const scale = measure.log ? (x) => (high > low ? Math.log(x / low) / Math.log(high / low) : 0.5) : (x) => (high > low ? (x - low) / (high - low) : 0.5);
   drawLegend(legend, state.measure, low, high, leaves);
   const cellOf = (one) => {
@@ -165,7 +167,7 @@ function treemap(node, state, width, legend, enter) {
     if (w < 1 || tall < 1) return null;
     const value = measure.value(item);
     const known = state.measure === "dtype" || (typeof value === "number" && (!measure.log || value > 0));
-    const channels = state.measure !== "dtype" && known ? mixed(RAMP, scale(value)) : null;
+    const channels = state.measure !== "dtype" && known ? mixed(BLUES, scale(value)) : null;
     const colour = !known ? "var(--line)" : channels ? rgb(channels) : colourOfDType(value);
     const ink = channels ? inkOn(channels) : known ? "var(--on-colour)" : "var(--text)";
     const most = Math.floor((w - 8) / 6.7);
@@ -198,6 +200,18 @@ function treemap(node, state, width, legend, enter) {
   return picture;
 }
 
+// The range of [value, bytes] without the smallest and the largest 1 % of the bytes: one odd bias does not hide the rest.
+function rangeOf(values) {
+  if (values.length === 0) return [0, 1];
+  values.sort((x, y) => x[0] - y[0]);
+  const total = values.reduce((sum, one) => sum + one[1], 0);
+  const at = (part) => {
+    let sum = 0;
+    return values.find((one) => (sum += one[1]) >= part * total)[0];
+  };
+  return [at(0.01), at(0.99)];
+}
+
 function drawLegend(legend, measure, low, high, leaves) {
   if (measure === "dtype") {
     const names = [...new Set(leaves.map((one) => one.data.item.sums.dtype))];
@@ -209,7 +223,7 @@ function drawLegend(legend, measure, low, high, leaves) {
     return;
   }
   const bar = h("span", { class: "ramp", "aria-hidden": "true" });
-  bar.style.background = `linear-gradient(to right, ${RAMP.join(",")})`;
+  bar.style.background = `linear-gradient(to right, ${BLUES.join(",")})`;
   legend.replaceChildren(h("span", {}, number(low, 3)), bar, h("span", {}, number(high, 3)), h("span", { class: "note" }, MEASURES[measure].title));
 }
 

@@ -158,7 +158,7 @@ TEST(Histogram, IsThatOfNumPy) {
 
 TEST(ProfileDetail, KeepsLessOfMoreTensors) {
   EXPECT_EQ(ProfileDetail::For(1).sample, 65536);
-  EXPECT_EQ(ProfileDetail::For(64).sample, 65536);
+  EXPECT_EQ(ProfileDetail::For(32).sample, 65536);
   EXPECT_EQ(ProfileDetail::For(10000).sample, 1024);
   EXPECT_EQ(ProfileDetail::For(10000).bins, 16);
   EXPECT_EQ(ProfileDetail::For(100000).bins, 0);
