@@ -17,6 +17,7 @@ tensorcask_room(tensor
     tensor/base/crc32c_x86.cc
     tensor/base/endian.cc
     tensor/base/glob.cc
+    tensor/base/json_string.cc
     tensor/base/memory_pages.cc
     tensor/base/owner_process.cc
     tensor/base/parallel_for.cc
@@ -60,6 +61,7 @@ tensorcask_room(tensor
     tensor/base/in_place.h
     tensor/base/internal/crc32c_kernels.h
     tensor/base/internal/crc_math.h
+    tensor/base/json_string.h
     tensor/base/memory_pages.h
     tensor/base/owner_process.h
     tensor/base/parallel_for.h
@@ -126,6 +128,7 @@ tensorcask_room(io
     serialize/io/decode_quota.cc
     serialize/io/error_number.cc
     serialize/io/file_system.cc
+    serialize/io/file_system_router.cc
     serialize/io/files.cc
     serialize/io/internal/open_beneath.cc
     serialize/io/internal/system_files.cc
@@ -149,6 +152,7 @@ tensorcask_room(io
     serialize/io/error_number.h
     serialize/io/file_edits.h
     serialize/io/file_system.h
+    serialize/io/file_system_router.h
     serialize/io/files.h
     serialize/io/forwarding_file_system.h
     serialize/io/internal/open_beneath.h
@@ -489,7 +493,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/stored_variants.cc
     serialize/checkpoint/format/string_codec.cc
     serialize/checkpoint/index_walk.cc
-    serialize/checkpoint/internal/choose_num_shards.cc
+    serialize/checkpoint/internal/old_checkpoint.cc
     serialize/checkpoint/internal/step_bases.cc
     serialize/checkpoint/internal/step_folder.cc
     serialize/checkpoint/internal/target_check.cc
@@ -537,7 +541,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/format/stored_variants.h
     serialize/checkpoint/format/string_codec.h
     serialize/checkpoint/index_walk.h
-    serialize/checkpoint/internal/choose_num_shards.h
+    serialize/checkpoint/internal/old_checkpoint.h
     serialize/checkpoint/internal/step_bases.h
     serialize/checkpoint/internal/step_folder.h
     serialize/checkpoint/internal/target_check.h
@@ -685,6 +689,7 @@ tensorcask_room(gguf
     Tensorcask::tensor
     Tensorcask::values
     absl::flat_hash_map
+    absl::flat_hash_set
     absl::span
     absl::status
     absl::statusor
@@ -769,10 +774,12 @@ tensorcask_room(npy
 tensorcask_room(onnx
   SOURCES
     serialize/onnx/dtypes.cc
+    serialize/onnx/edit_model.cc
     serialize/onnx/internal/external_data.cc
     serialize/onnx/internal/graph_names.cc
     serialize/onnx/internal/model_layout.cc
     serialize/onnx/internal/model_walk.cc
+    serialize/onnx/internal/name_walk.cc
     serialize/onnx/internal/new_message.cc
     serialize/onnx/internal/reader_impl.cc
     serialize/onnx/internal/side_files.cc
@@ -782,11 +789,13 @@ tensorcask_room(onnx
     serialize/onnx/verify.cc
   HEADERS
     serialize/onnx/dtypes.h
+    serialize/onnx/edit_model.h
     serialize/onnx/entry.h
     serialize/onnx/internal/external_data.h
     serialize/onnx/internal/graph_names.h
     serialize/onnx/internal/model_layout.h
     serialize/onnx/internal/model_walk.h
+    serialize/onnx/internal/name_walk.h
     serialize/onnx/internal/new_message.h
     serialize/onnx/internal/reader_impl.h
     serialize/onnx/internal/side_files.h
@@ -925,6 +934,7 @@ tensorcask_room(archive
     serialize/archive/decoded_archive.cc
     serialize/archive/dtype_rule.cc
     serialize/archive/edit.cc
+    serialize/archive/element_totals.cc
     serialize/archive/formats/all_formats.cc
     serialize/archive/formats/checkpoint_format.cc
     serialize/archive/formats/gguf_format.cc
@@ -940,7 +950,6 @@ tensorcask_room(archive
     serialize/archive/formats/torch_format.cc
     serialize/archive/internal/block_plan.cc
     serialize/archive/internal/dry_file_system.cc
-    serialize/archive/internal/element_totals.cc
     serialize/archive/internal/file_hints.cc
     serialize/archive/internal/graph_items.cc
     serialize/archive/internal/metadata_keys.cc
@@ -960,12 +969,14 @@ tensorcask_room(archive
     serialize/archive/archive_format.h
     serialize/archive/archive_reader.h
     serialize/archive/archive_writer.h
+    serialize/archive/byte_progress.h
     serialize/archive/chosen_names.h
     serialize/archive/compare.h
     serialize/archive/convert.h
     serialize/archive/decoded_archive.h
     serialize/archive/dtype_rule.h
     serialize/archive/edit.h
+    serialize/archive/element_totals.h
     serialize/archive/formats/all_formats.h
     serialize/archive/formats/checkpoint_format.h
     serialize/archive/formats/gguf_format.h
@@ -981,9 +992,7 @@ tensorcask_room(archive
     serialize/archive/formats/tensorproto_format.h
     serialize/archive/formats/torch_format.h
     serialize/archive/internal/block_plan.h
-    serialize/archive/internal/byte_progress.h
     serialize/archive/internal/dry_file_system.h
-    serialize/archive/internal/element_totals.h
     serialize/archive/internal/exact_difference.h
     serialize/archive/internal/file_hints.h
     serialize/archive/internal/graph_items.h
@@ -1194,6 +1203,50 @@ tensorcask_room(memory
     absl::str_format
     absl::strings)
 
+tensorcask_room(object_store
+  SOURCES
+    serialize/object_store/credentials.cc
+    serialize/object_store/internal/environment.cc
+    serialize/object_store/internal/http_headers.cc
+    serialize/object_store/internal/local_service.cc
+    serialize/object_store/internal/object_files.cc
+    serialize/object_store/internal/object_requests.cc
+    serialize/object_store/internal/object_url.cc
+    serialize/object_store/internal/profile_file.cc
+    serialize/object_store/internal/request_engine.cc
+    serialize/object_store/internal/sha256.cc
+    serialize/object_store/internal/task_threads.cc
+    serialize/object_store/internal/upload.cc
+    serialize/object_store/internal/xml_answer.cc
+    serialize/object_store/object_store.cc
+  HEADERS
+    serialize/object_store/credentials.h
+    serialize/object_store/internal/environment.h
+    serialize/object_store/internal/http_headers.h
+    serialize/object_store/internal/local_service.h
+    serialize/object_store/internal/object_files.h
+    serialize/object_store/internal/object_requests.h
+    serialize/object_store/internal/object_url.h
+    serialize/object_store/internal/profile_file.h
+    serialize/object_store/internal/request_engine.h
+    serialize/object_store/internal/sha256.h
+    serialize/object_store/internal/task_threads.h
+    serialize/object_store/internal/upload.h
+    serialize/object_store/internal/xml_answer.h
+    serialize/object_store/object_store.h
+  LINK
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+  LINK_PRIVATE
+    Tensorcask::dependency_curl
+    Tensorcask::dependency_expat
+    nlohmann_json::nlohmann_json)
+
 tensorcask_room(rename_rules
   SOURCES
     serialize/archive/internal/sed_regex.cc
@@ -1212,6 +1265,41 @@ tensorcask_room(rename_rules
     absl::strings
   LINK_PRIVATE
     Tensorcask::dependency_re2)
+
+tensorcask_room(report
+  SOURCES
+    serialize/report/internal/page.cc
+    serialize/report/internal/report_json.cc
+    serialize/report/internal/tensor_profile.cc
+    serialize/report/internal/zero_lines.cc
+    serialize/report/report.cc
+    serialize/report/singular_values.cc
+  HEADERS
+    serialize/report/internal/page.h
+    serialize/report/internal/page_text.inc
+    serialize/report/internal/report_json.h
+    serialize/report/internal/tensor_profile.h
+    serialize/report/internal/zero_lines.h
+    serialize/report/report.h
+    serialize/report/singular_values.h
+  LINK
+    Tensorcask::archive
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::values
+    absl::function_ref
+    absl::span
+    absl::status
+    absl::statusor
+    absl::str_format
+    absl::strings
+  LINK_PRIVATE
+    ZLIB::ZLIB
+  FOR_SPEED
+    serialize/report/internal/zero_lines.cc
+    serialize/report/singular_values.cc)
 
 tensorcask_room(serve
   SOURCES
@@ -1262,6 +1350,7 @@ tensorcask_door(records
 
 tensorcask_inner_library(tools_commands
   SOURCES
+    tools/browse.cc
     tools/cat.cc
     tools/clean.cc
     tools/convert.cc
@@ -1270,6 +1359,7 @@ tensorcask_inner_library(tools_commands
     tools/edit.cc
     tools/exchange.cc
     tools/ls.cc
+    tools/report.cc
     tools/salvage.cc
     tools/save.cc
     tools/show.cc
@@ -1282,9 +1372,11 @@ tensorcask_inner_library(tools_commands
     Tensorcask::exchange
     Tensorcask::io
     Tensorcask::payload
+    Tensorcask::report
     Tensorcask::serve
     Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::values
     Tensorcask::wire
     absl::status
     absl::statusor
@@ -1321,6 +1413,7 @@ tensorcask_inner_library(tools_tools
     tools/ls_values.cc
     tools/manual.cc
     tools/metadata_options.cc
+    tools/page_server.cc
     tools/read_progress.cc
     tools/rename.cc
     tools/slice_text.cc
@@ -1333,6 +1426,7 @@ tensorcask_inner_library(tools_tools
     CLI11::CLI11
     Tensorcask::archive
     Tensorcask::checkpoint
+    Tensorcask::dependency_libevent
     Tensorcask::io
     Tensorcask::npy
     Tensorcask::payload
@@ -1347,6 +1441,7 @@ tensorcask_inner_library(tools_tools
     ZLIB::ZLIB
     absl::cord
     absl::flat_hash_map
+    absl::function_ref
     absl::span
     absl::status
     absl::statusor
