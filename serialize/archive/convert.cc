@@ -264,6 +264,7 @@ class Planner {
                                      " file cannot hold")});
       return losses;
     }
+    item->keep_metadata = item->from->has_metadata && KeepsMetadata(*item);
     if (absl::Status held = CheckTensor(*item); !held.ok()) {
       losses.push_back(NotHeld(*item, held));
       return losses;
@@ -284,7 +285,6 @@ class Planner {
                                      target_.name_with_article(), " file holds only row-major tensors")});
       item->keep_strides = false;
     }
-    item->keep_metadata = item->from->has_metadata && KeepsMetadata(*item);
     if (item->from->has_metadata && !item->keep_metadata) {
       losses.push_back(
           {Kind::kMetadata, item->from->name,
@@ -341,6 +341,8 @@ class Planner {
 
   bool KeepsMetadata(const ConversionItem& item) const {
     if (traits_.metadata) return true;
+    // The scale is that of the integers.
+    if (IsQuantized(item.from->dtype) && item.dtype != item.from->dtype) return false;
     const absl::StatusOr<TensorMetadata> metadata = item.source->Metadata(item.from->name);
     return metadata.ok() && target_.HoldsMetadata(*metadata);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -10,10 +11,12 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/torch/internal/pickle_writer.h"
+#include "tensorcask/serialize/torch/internal/quantizer.h"
 #include "tensorcask/serialize/torch/internal/records.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/crc32.h"
+#include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -41,6 +44,12 @@ absl::StatusOr<TensorView> InOrderOf(const Layout& layout, const TensorView& vie
   return view.Permute(axes);
 }
 
+TensorMetadata OnlyGrad(bool requires_grad) {
+  TensorMetadata metadata;
+  metadata.requires_grad = requires_grad;
+  return metadata;
+}
+
 }  // namespace
 
 class TorchWriter::Impl {
@@ -64,17 +73,17 @@ class TorchWriter::Impl {
     return absl::OkStatus();
   }
 
-  absl::Status Add(absl::string_view name, const TensorView& tensor, bool requires_grad) {
-    CASK_RETURN_IF_ERROR(CheckNew(name, tensor.dtype(), requires_grad));
+  absl::Status Add(absl::string_view name, const TensorView& tensor, const TensorMetadata& metadata) {
+    CASK_RETURN_IF_ERROR(CheckNew(name, tensor.dtype(), metadata.requires_grad));
     CASK_ASSIGN_OR_RETURN(const Layout layout, tensor.layout().Dense(MemoryFormat::kPreserve));
     CASK_ASSIGN_OR_RETURN(const TensorView in_order, InOrderOf(layout, tensor));
-    CASK_RETURN_IF_ERROR(BeginStorage(name, tensor.dtype(), layout, requires_grad));
+    CASK_RETURN_IF_ERROR(BeginStorage(name, tensor.dtype(), layout, metadata));
     return AppendElements(in_order);
   }
 
-  absl::Status Begin(absl::string_view name, DType dtype, const TensorShape& shape, bool requires_grad) {
-    CASK_RETURN_IF_ERROR(CheckNew(name, dtype, requires_grad));
-    CASK_RETURN_IF_ERROR(BeginStorage(name, dtype, Layout::RowMajor(shape), requires_grad));
+  absl::Status Begin(absl::string_view name, DType dtype, const TensorShape& shape, const TensorMetadata& metadata) {
+    CASK_RETURN_IF_ERROR(CheckNew(name, dtype, metadata.requires_grad));
+    CASK_RETURN_IF_ERROR(BeginStorage(name, dtype, Layout::RowMajor(shape), metadata));
     return missing_ > 0 ? absl::OkStatus() : EndStorage();
   }
 
@@ -107,6 +116,14 @@ class TorchWriter::Impl {
       if (is_backward || layout->bounds().begin < 0 || static_cast<uint64_t>(layout->bounds().end) > elements) {
         return About(name, absl::InvalidArgumentError(absl::StrCat(layout->ToString(), " is not in the ", elements,
                                                                    " elements of ", Quoted(target))));
+      }
+      const torch::SavedQuantizer* const quantizer = tensor.quantizer.get();
+      if (quantizer != nullptr && quantizer->per_channel &&
+          (layout->rank() <= quantizer->axis ||
+           layout->dim(static_cast<int>(quantizer->axis)) != quantizer->channels)) {
+        return About(name, absl::InvalidArgumentError(absl::StrCat(layout->ToString(), " has not the ",
+                                                                   quantizer->channels, " channels of ", Quoted(target),
+                                                                   " on axis ", quantizer->axis)));
       }
       tensor.layout = *layout;
       tensor.requires_grad = requires_grad;
@@ -181,13 +198,20 @@ class TorchWriter::Impl {
   // ---- Storages -----------------------------------------------------------------------------------------------------
 
   // Requires: CheckNew.
-  absl::Status BeginStorage(absl::string_view name, DType dtype, const Layout& layout, bool requires_grad) {
+  absl::Status BeginStorage(absl::string_view name, DType dtype, const Layout& layout, const TensorMetadata& metadata) {
     torch::SavedTensor tensor;
+    quantizer_ = torch::Quantizer();
+    if (IsQuantized(dtype)) {
+      absl::StatusOr<torch::Quantizer> quantizer = torch::ParseQuantizer(metadata, layout.shape());
+      if (!quantizer.ok()) return About(name, quantizer.status());
+      quantizer_ = *std::move(quantizer);
+      tensor.quantizer = std::make_shared<torch::SavedQuantizer>();
+    }
     tensor.dtype = dtype;
     tensor.layout = layout;
     tensor.storage = num_storages_;
     tensor.storage_bytes = static_cast<uint64_t>(layout.num_elements()) * ElementSize(dtype);
-    tensor.requires_grad = requires_grad;
+    tensor.requires_grad = metadata.requires_grad;
     if (tensor.storage_bytes > kGatheredBytes) {
       status_ = BeginRecord(StorageRecord(), tensor.storage_bytes, std::nullopt);
       CASK_RETURN_IF_ERROR(status_);
@@ -222,7 +246,40 @@ class TorchWriter::Impl {
       gathered_.clear();
     }
     ++num_storages_;
+    if (status_.ok() && tensors_.back().quantizer != nullptr) status_ = EndQuantizer(tensors_.back().quantizer.get());
     return status_;
+  }
+
+  // Writes the storages of the channels of quantizer_, if it has some.
+  absl::Status EndQuantizer(torch::SavedQuantizer* saved) {
+    saved->scheme = quantizer_.scheme;
+    saved->per_channel = quantizer_.per_channel;
+    if (!quantizer_.per_channel) {
+      saved->scale = quantizer_.scales[0];
+      saved->zero_point = quantizer_.zero_points[0];
+      return absl::OkStatus();
+    }
+    saved->floats = quantizer_.zero_points.empty() && !quantizer_.scales.empty();
+    saved->channels = static_cast<int64_t>(quantizer_.scales.size());
+    saved->axis = quantizer_.axis;
+    const std::string scales = saved->floats ? BytesOf<float>(quantizer_.scales) : BytesOf<double>(quantizer_.scales);
+    const std::string zero_points =
+        saved->floats ? BytesOf<float>(quantizer_.float_zero_points) : BytesOf<int64_t>(quantizer_.zero_points);
+    saved->scales_storage = num_storages_;
+    CASK_RETURN_IF_ERROR(WriteRecord(StorageRecord(), scales));
+    saved->zero_points_storage = ++num_storages_;
+    CASK_RETURN_IF_ERROR(WriteRecord(StorageRecord(), zero_points));
+    ++num_storages_;
+    return absl::OkStatus();
+  }
+
+  template <typename Stored, typename T>
+  static std::string BytesOf(const std::vector<T>& numbers) {
+    std::string bytes(numbers.size() * sizeof(Stored), '\0');
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      StoreLittleEndian(static_cast<Stored>(numbers[i]), &bytes[i * sizeof(Stored)]);
+    }
+    return bytes;
   }
 
   // ---- Records ------------------------------------------------------------------------------------------------------
@@ -304,6 +361,7 @@ class TorchWriter::Impl {
   uint64_t num_storages_ = 0;
   int64_t missing_ = 0;  // elements of the last tensor
   std::string gathered_;
+  torch::Quantizer quantizer_;  // of the last tensor, if it is quantized
   ValueTree values_;
   std::vector<std::string> value_names_;
 };
@@ -326,11 +384,27 @@ absl::Status TorchWriter::CheckTensor(absl::string_view name, DType dtype) {
 }
 absl::Status TorchWriter::CheckValue(Value value) { return torch::CheckPickled(value); }
 
+bool TorchWriter::HoldsMetadata(const TensorMetadata& metadata) {
+  TensorMetadata rest = metadata;
+  rest.requires_grad = false;
+  for (auto attribute = rest.attributes.begin(); attribute != rest.attributes.end();) {
+    attribute = torch::IsOfQuantizer(attribute->first) ? rest.attributes.erase(attribute) : std::next(attribute);
+  }
+  return rest.IsDefault();
+}
+
 absl::Status TorchWriter::Add(absl::string_view name, const TensorView& tensor, bool requires_grad) {
-  return impl_->Add(name, tensor, requires_grad);
+  return impl_->Add(name, tensor, OnlyGrad(requires_grad));
+}
+absl::Status TorchWriter::Add(absl::string_view name, const TensorView& tensor, const TensorMetadata& metadata) {
+  return impl_->Add(name, tensor, metadata);
 }
 absl::Status TorchWriter::Begin(absl::string_view name, DType dtype, const TensorShape& shape, bool requires_grad) {
-  return impl_->Begin(name, dtype, shape, requires_grad);
+  return impl_->Begin(name, dtype, shape, OnlyGrad(requires_grad));
+}
+absl::Status TorchWriter::Begin(absl::string_view name, DType dtype, const TensorShape& shape,
+                                const TensorMetadata& metadata) {
+  return impl_->Begin(name, dtype, shape, metadata);
 }
 absl::Status TorchWriter::Append(const TensorView& piece) { return impl_->Append(piece); }
 absl::Status TorchWriter::AddView(absl::string_view name, absl::string_view target, const Layout& layout,

@@ -10,8 +10,10 @@
 // another form: nested dicts and lists, and numbers and text beside the tensors.
 //
 // Elements go to the file at once, and memory stays bounded: about 200 bytes a tensor, and the values. Tensors keep the
-// order of their axes in memory (channels last, for example) and are otherwise stored densely. The same calls give the
-// same bytes. FORMAT.md section 6 has the layout.
+// order of their axes in memory (channels last, for example) and are otherwise stored densely. A quantized tensor needs
+// its scale: the attributes that TorchReader::Metadata has of it. Sparse tensors are not written, because
+// torch::pickle_load reads none. The same calls give the same bytes. FORMAT.md section 6 has
+// the layout.
 //
 // The file is written under a temporary name and renamed (serialize/io/publication.h). A writer destroyed without
 // Finish removes it. After a failed write every further call returns the same error; a refused argument
@@ -34,6 +36,7 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/layout.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
@@ -55,8 +58,10 @@ class TorchWriter {
   static absl::StatusOr<TorchWriter> Create(const std::string& path, const TorchWriterOptions& options = {});
 
   // What a file can hold. Errors: InvalidArgument for a name that is not UTF-8; Unimplemented for a dtype that PyTorch
-  // lacks (strings, for example), and for quantized ones.
+  // lacks (strings, for example).
   static absl::Status CheckTensor(absl::string_view name, DType dtype);
+  // Whether Add stores all of the metadata. False if there is anything but requires_grad and those attributes.
+  static bool HoldsMetadata(const TensorMetadata& metadata);
   // Whether SetValues takes this value, whatever it holds. Errors: InvalidArgument for objects of classes, arrays that
   // are left in another file, lists, sets and maps as keys, and text that is not UTF-8.
   static absl::Status CheckValue(Value value);
@@ -69,17 +74,22 @@ class TorchWriter {
   // before; InvalidArgument for requires_grad of integers; FailedPrecondition for a buffer without data, and while
   // another tensor is incomplete; from errno, naming the file.
   absl::Status Add(absl::string_view name, const TensorView& tensor, bool requires_grad = false);
+  // The same with requires_grad, and with the attributes torch.qscheme, torch.scale, torch.zero_point and torch.axis of
+  // a quantized tensor: "torch.per_tensor_affine", "0.5", "3". All else of the metadata is left out. Errors: also
+  // InvalidArgument for a quantized dtype without them, or with others than TorchReader gives.
+  absl::Status Add(absl::string_view name, const TensorView& tensor, const TensorMetadata& metadata);
 
   // The same for elements that come in pieces: Begin, and Append with the next elements in row-major order, until there
   // are all. Errors: as Add; FailedPrecondition for Append without a tensor that wants elements; InvalidArgument for a
   // piece of another dtype, or with more elements than are missing.
   absl::Status Begin(absl::string_view name, DType dtype, const TensorShape& shape, bool requires_grad = false);
+  absl::Status Begin(absl::string_view name, DType dtype, const TensorShape& shape, const TensorMetadata& metadata);
   absl::Status Append(const TensorView& piece);
 
   // Another tensor over the elements of `target`, which was added: of its dtype, with any shape and strides. Position 0
   // of `layout` is where the elements of `target` begin; it may have been added with strides, and AddAlias gives the
-  // same tensor a second name. Errors: as Add; NotFound for `target`; InvalidArgument for negative strides, and if the
-  // layout leaves the elements.
+  // same tensor a second name. Errors: as Add; NotFound for `target`; InvalidArgument for negative strides, if the
+  // layout leaves the elements, and for another number of channels than those of a quantized `target`.
   absl::Status AddView(absl::string_view name, absl::string_view target, const Layout& layout,
                        bool requires_grad = false);
   absl::Status AddAlias(absl::string_view name, absl::string_view target);

@@ -185,6 +185,32 @@ class Torch(peer.Scratch):
         model.load_state_dict(self.loaded(self.path("model.pt")))
         peer.carried(TORCH, "it writes, we write, it reads", 2 * len(flattened(checkpoint)))
 
+    def test_quantized(self):
+        numbers = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+        scales = torch.tensor([0.1, 0.2, 0.25], dtype=torch.float64)
+        tensors = {
+            "one": torch.quantize_per_tensor(numbers, 0.1, 3, torch.quint8),
+            "wide": torch.quantize_per_tensor(numbers, 1e-3, -7, torch.qint32),
+            "channels": torch.quantize_per_channel(numbers, scales, torch.tensor([0, 1, -2]), 1, torch.qint8),
+            "floats": torch.quantize_per_channel(numbers, scales.float(), torch.tensor([1.5, 0.0, 2.0]), 1, torch.quint8),
+        }
+        tensors["tied"] = tensors["channels"]
+        ours.convert(self.saved("theirs.pt", tensors), self.path("ours.pt"))
+        again = self.loaded(self.path("ours.pt"))
+        for name, tensor in tensors.items():
+            with self.subTest(name):
+                self.assertEqual(again[name].qscheme(), tensor.qscheme())
+                self.assertTrue(torch.equal(again[name].int_repr(), tensor.int_repr()))
+                if "channel" in str(tensor.qscheme()):
+                    for of in ("q_per_channel_scales", "q_per_channel_zero_points"):
+                        self.assertTrue(torch.equal(getattr(again[name], of)(), getattr(tensor, of)()), of)
+                    self.assertEqual(again[name].q_per_channel_axis(), tensor.q_per_channel_axis())
+                else:
+                    self.assertEqual((again[name].q_scale(), again[name].q_zero_point()),
+                                     (tensor.q_scale(), tensor.q_zero_point()))  # fmt: skip
+        self.assertEqual(again["tied"].data_ptr(), again["channels"].data_ptr())
+        peer.carried(TORCH, "it writes, we write, it reads", len(tensors))
+
     def test_values(self):
         shared = [1, 2]
         values = {

@@ -141,6 +141,35 @@ class TorchFiles(Archives):
         self.good("convert", one, self.path("one.npy"))
         self.assertEqual(self.good("show", self.path("one.npy")), "float32 [2,2]\n[[1 2]\n [1 2]]\n")
 
+    def test_quantized_tensors_keep_their_scales(self):
+        def quantized(key, *parameters):
+            storage = tuple_of(text("storage"), name("torch", "QInt8Storage"), text(key), text("cpu"), number(12)) + b"Q"
+            hooks = call(name("collections", "OrderedDict"))
+            return call(name("torch._utils", "_rebuild_qtensor"), storage, number(0), tuple_of(number(2), number(6)),
+                        tuple_of(number(6), number(1)), tuple_of(*parameters), b"\x89", hooks)  # fmt: skip
+
+        one = quantized("0", name("torch", "per_tensor_affine"), real(0.1), number(3))
+        scales = tensor("1", 2, (2,), (1,))
+        channels = quantized("0", name("torch", "per_channel_affine"), scales, scales, number(0))
+        path = self.file("q.pt", saved(dict_of(one=one, many=dict_of(channels=channels)), {"0": [0, 1, 2], "1": [0.5, 2]}))
+        self.good("convert", path, self.path("copy.pt"))
+        self.good("diff", path, self.path("copy.pt"))
+        self.good("verify", self.path("copy.pt"))
+        self.good("edit", "--rename", "one=two", self.path("copy.pt"))
+        lists = [json.loads(self.good("ls", "--json", self.path(of)))["tensors"] for of in ("q.pt", "copy.pt")]
+        self.assertEqual([[tensor["attributes"] for tensor in of] for of in lists], [[
+            {"torch.qscheme": "torch.per_channel_affine", "torch.scale": "[0.5,2.0]", "torch.zero_point": "[0.5,2.0]",
+             "torch.axis": "0"},
+            {"torch.qscheme": "torch.per_tensor_affine", "torch.scale": "0.1", "torch.zero_point": "3"}]] * 2)
+        done = run("convert", "--dtype", "any:*=float32", path, self.path("float.pt"))  # the integers, without the scale
+        self.assert_one_line(done, 1, 'tensor "one" has metadata')
+        self.good("convert", path, self.path("q.tfrecord"))  # the attributes travel
+        self.good("convert", self.path("q.tfrecord"), self.path("back.pt"))
+        self.assertEqual(json.loads(self.good("ls", "--json", self.path("back.pt")))["tensors"][1]["attributes"]["torch.scale"],
+                         "0.1")
+        bare = self.file("bare.pbtxt", b'dtype: DT_QINT8 tensor_shape { dim { size: 2 } } tensor_content: "ab"')
+        self.assert_one_line(run("convert", bare, self.path("no.pt")), 1, "need a scale in PyTorch")
+
     def test_any_format_is_written_as_a_dict(self):
         self.good("convert", self.checkpoint(), self.path("m.safetensors"))
         self.good("edit", self.path("m.safetensors"), "--set", "note=größe")

@@ -225,14 +225,14 @@ class TorchArchiveWriter final : public ArchiveWriter {
   }
   absl::StatusOr<ReplacedFiles> Start() override { return ReplacedFileAt(path_, file_system_); }
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
-    return writer_.Add(entry.name, tensor.view, tensor.metadata.requires_grad);
+    return writer_.Add(entry.name, tensor.view, tensor.metadata);
   }
   bool writes_in_blocks(const ArchiveEntry& /*entry*/) const override { return true; }
   absl::Status AddSlice(const ArchiveEntry& entry, const TensorMetadata& metadata, const TensorSlice& slice,
                         const TensorView& elements) override {
     CASK_ASSIGN_OR_RETURN(const archive::SliceOrder::Step step, order_.Next(entry, slice, elements));
     if (step.is_first) {
-      CASK_RETURN_IF_ERROR(writer_.Begin(entry.name, entry.dtype, entry.shape, metadata.requires_grad));
+      CASK_RETURN_IF_ERROR(writer_.Begin(entry.name, entry.dtype, entry.shape, metadata));
     }
     return writer_.Append(elements);
   }
@@ -269,11 +269,8 @@ ArchiveTraits TorchArchiveFormat::traits() const {
 
 bool TorchArchiveFormat::HoldsDType(DType dtype) const { return TorchWriter::CheckTensor("", dtype).ok(); }
 
-// TorchWriter takes requires_grad alone.
 bool TorchArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
-  TensorMetadata rest = metadata;
-  rest.requires_grad = false;
-  return rest.IsDefault();
+  return TorchWriter::HoldsMetadata(metadata);
 }
 
 absl::StatusOr<std::vector<MetadataNotHeld>> TorchArchiveFormat::CheckMetadata(const MetadataForFile& metadata) const {
@@ -284,6 +281,10 @@ absl::StatusOr<std::vector<MetadataNotHeld>> TorchArchiveFormat::CheckMetadata(c
 }
 
 absl::Status TorchArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
+  if (IsQuantized(entry.dtype) && !entry.has_metadata) {
+    return absl::UnimplementedError(
+        absl::StrCat(DTypeName(entry.dtype), " elements need a scale in PyTorch, and the tensor has no attributes"));
+  }
   return TorchWriter::CheckTensor(entry.name, entry.dtype);
 }
 

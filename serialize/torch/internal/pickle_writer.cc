@@ -333,27 +333,68 @@ class Writer {
     const SavedTensor& tensor = tensors_[number];
     // Null for newer dtypes: their storage is of bytes, and the tensor names the dtype.
     const Global* const storage = FindGlobalOf(GlobalUse::kStorage, tensor.dtype);
-    PutName(storage != nullptr ? "torch._utils._rebuild_tensor_v2" : "torch._utils._rebuild_tensor_v3");
+    PutName(tensor.quantizer != nullptr ? "torch._utils._rebuild_qtensor"
+            : storage != nullptr        ? "torch._utils._rebuild_tensor_v2"
+                                        : "torch._utils._rebuild_tensor_v3");
     Put(kMark);
-    Put(kMark);
-    PutKnown("storage");
-    PutName(storage != nullptr ? storage->name : "torch.storage.UntypedStorage");
-    PutText(absl::StrCat(tensor.storage));
-    PutKnown("cpu");
-    PutInt(static_cast<int64_t>(tensor.storage_bytes / (storage != nullptr ? ElementSize(tensor.dtype) : 1)));
-    Put(kTuple);
-    Put(kPersistentId);
+    PutStorage(storage != nullptr ? storage->name : "torch.storage.UntypedStorage", tensor.storage,
+               tensor.storage_bytes / (storage != nullptr ? ElementSize(tensor.dtype) : 1));
     PutInt(tensor.layout.offset());
     PutNumbers(tensor.layout.dims());
     PutNumbers(tensor.layout.strides());
+    if (tensor.quantizer != nullptr) PutQuantizer(*tensor.quantizer);
     PutBool(tensor.requires_grad);
-    PutName("collections.OrderedDict");  // of hooks
-    Put(kEmptyTuple);
-    Put(kCall);
+    PutHooks();
     if (storage == nullptr) PutName(FindGlobalOf(GlobalUse::kDType, tensor.dtype)->name);
     Put(kTuple);
     Put(kCall);
     if (tensor_places_[number] > 1) kept_tensors_[number] = Keep();
+  }
+
+  void PutStorage(absl::string_view class_name, uint64_t key, uint64_t num_elements) {
+    Put(kMark);
+    PutKnown("storage");
+    PutName(class_name);
+    PutText(absl::StrCat(key));
+    PutKnown("cpu");
+    PutInt(static_cast<int64_t>(num_elements));
+    Put(kTuple);
+    Put(kPersistentId);
+  }
+
+  void PutHooks() {
+    PutName("collections.OrderedDict");
+    Put(kEmptyTuple);
+    Put(kCall);
+  }
+
+  void PutQuantizer(const SavedQuantizer& quantizer) {
+    Put(kMark);
+    PutName(quantizer.scheme);
+    if (quantizer.per_channel) {
+      PutChannels(quantizer.floats ? DType::kFloat32 : DType::kFloat64, quantizer.scales_storage, quantizer.channels);
+      PutChannels(quantizer.floats ? DType::kFloat32 : DType::kInt64, quantizer.zero_points_storage,
+                  quantizer.channels);
+      PutInt(quantizer.axis);
+    } else {
+      PutFloat(quantizer.scale);
+      PutInt(quantizer.zero_point);
+    }
+    Put(kTuple);
+  }
+
+  // A tensor of one axis, which is all of its storage.
+  void PutChannels(DType dtype, uint64_t storage, int64_t channels) {
+    PutName("torch._utils._rebuild_tensor_v2");
+    Put(kMark);
+    PutStorage(FindGlobalOf(GlobalUse::kStorage, dtype)->name, storage, static_cast<uint64_t>(channels));
+    PutInt(0);
+    PutNumbers({channels});
+    PutNumbers({1});
+    PutBool(false);
+    PutHooks();
+    Put(kTuple);
+    Put(kCall);
   }
 
   const ValueTree& tree_;
@@ -376,11 +417,8 @@ absl::Status Refused(absl::string_view what) {
 }  // namespace
 
 absl::Status CheckSavedDType(DType dtype) {
-  const Global* const global = FindGlobalOf(GlobalUse::kDType, dtype);
-  const bool is_quantized = dtype == DType::kQint8 || dtype == DType::kQuint8 || dtype == DType::kQint32;
-  if (global != nullptr && !is_quantized) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      DTypeName(dtype), is_quantized ? " elements have a scale, which is not written" : " is no dtype of PyTorch"));
+  if (FindGlobalOf(GlobalUse::kDType, dtype) != nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(DTypeName(dtype), " is no dtype of PyTorch"));
 }
 
 absl::Status CheckPickled(Value value) {

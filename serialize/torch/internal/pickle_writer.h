@@ -14,6 +14,7 @@
 #define TENSORCASK_SERIALIZE_TORCH_INTERNAL_PICKLE_WRITER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,15 +26,31 @@
 
 namespace tensorcask::torch {
 
+// How the elements of a quantized tensor become numbers. The numbers of channels are tensors of one axis, in storages
+// of their own: float64 and int64, or float32 both if the zero points are floats.
+struct SavedQuantizer {
+  std::string scheme;  // "torch.per_tensor_affine"
+  double scale = 1;
+  int64_t zero_point = 0;
+  // per_channel: instead of these two
+  bool per_channel = false;
+  bool floats = false;
+  int64_t channels = 0;
+  int64_t axis = 0;
+  uint64_t scales_storage = 0;
+  uint64_t zero_points_storage = 0;
+};
+
 struct SavedTensor {
   DType dtype = DType::kInvalid;  // one that CheckSavedDType accepts
   Layout layout;                  // positions in its storage
   uint64_t storage = 0;           // the number that is its key
   uint64_t storage_bytes = 0;     // of the whole storage
   bool requires_grad = false;
+  std::shared_ptr<SavedQuantizer> quantizer = nullptr;  // of qint8, quint8 and qint32
 };
 
-// Errors: Unimplemented for a dtype that PyTorch lacks, or whose tensors have more than a dtype (qint8).
+// Errors: Unimplemented for a dtype that PyTorch lacks.
 absl::Status CheckSavedDType(DType dtype);
 
 // What a pickle cannot have: objects of classes, arrays that are left in a file, text that is not UTF-8, integers of

@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/torch/internal/quantizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -8,13 +9,65 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/serialize/torch/internal/globals.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask::torch {
 namespace {
+
+constexpr absl::string_view kScheme = "torch.qscheme";
+constexpr absl::string_view kScale = "torch.scale";
+constexpr absl::string_view kZeroPoint = "torch.zero_point";
+constexpr absl::string_view kAxis = "torch.axis";
+
+absl::StatusOr<absl::string_view> AttributeOf(const TensorMetadata& metadata, absl::string_view name) {
+  const auto found = metadata.attributes.find(name);
+  if (found != metadata.attributes.end()) return absl::string_view(found->second);
+  return absl::InvalidArgumentError(
+      absl::StrCat("has no attribute ", Quoted(name), ": quantized elements need the scheme and the scale"));
+}
+
+absl::Status BadAttribute(absl::string_view name, absl::string_view text, absl::string_view wanted) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("has the attribute ", Quoted(name), " of ", Quoted(text), "; wanted ", wanted));
+}
+
+// The numbers of "0.5" or "[0.5,0.25]", none of which is infinite.
+absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view name, absl::string_view text) {
+  absl::string_view rest = text;
+  if (absl::ConsumePrefix(&rest, "[") && !absl::ConsumeSuffix(&rest, "]")) return BadAttribute(name, text, "a list");
+  std::vector<double> numbers;
+  if (rest.empty()) return numbers;
+  for (const absl::string_view part : absl::StrSplit(rest, ',')) {
+    double number = 0;
+    if (!absl::SimpleAtod(part, &number) || !std::isfinite(number)) return BadAttribute(name, text, "finite numbers");
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// The same of integers.
+absl::StatusOr<std::vector<int64_t>> ParseIntegers(absl::string_view name, absl::string_view text) {
+  absl::string_view rest = text;
+  if (absl::ConsumePrefix(&rest, "[") && !absl::ConsumeSuffix(&rest, "]")) return BadAttribute(name, text, "a list");
+  std::vector<int64_t> numbers;
+  if (rest.empty()) return numbers;
+  for (const absl::string_view part : absl::StrSplit(rest, ',')) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(part, &number)) return BadAttribute(name, text, "integers");
+    numbers.push_back(number);
+  }
+  return numbers;
+}
 
 // The numbers of a tensor, as JSON.
 std::string NumbersText(const Tensor& tensor) {
@@ -54,13 +107,13 @@ std::string NumbersText(const Tensor& tensor) {
 absl::Status AddQuantizer(const Pickle& pickle, Ref parameters, absl::FunctionRef<absl::StatusOr<Tensor>(Ref)> read,
                           TensorMetadata* metadata) {
   const std::vector<Ref>& items = pickle.items(parameters);
-  metadata->attributes["torch.qscheme"] = std::string(pickle.globals[pickle.object(items[0]).index].name);
-  static constexpr const char* kNames[] = {"", "torch.scale", "torch.zero_point", "torch.axis"};
+  metadata->attributes[std::string(kScheme)] = std::string(pickle.globals[pickle.object(items[0]).index].name);
+  static constexpr absl::string_view kNames[] = {"", kScale, kZeroPoint, kAxis};
   for (size_t i = 1; i < std::min(items.size(), std::size(kNames)); ++i) {
     const Object& parameter = pickle.object(items[i]);
     if (parameter.kind == Object::Kind::kTensor) {
       CASK_ASSIGN_OR_RETURN(const Tensor numbers, read(items[i]));
-      metadata->attributes[kNames[i]] = NumbersText(numbers);
+      metadata->attributes[std::string(kNames[i])] = NumbersText(numbers);
     } else if (parameter.kind == Object::Kind::kFloat || parameter.kind == Object::Kind::kInt) {
       ValueTree tree;
       if (parameter.kind == Object::Kind::kFloat) {
@@ -68,10 +121,49 @@ absl::Status AddQuantizer(const Pickle& pickle, Ref parameters, absl::FunctionRe
       } else {
         tree.AddInt(parameter.integer);
       }
-      CASK_ASSIGN_OR_RETURN(metadata->attributes[kNames[i]], ValueToJson(tree.root()));
+      CASK_ASSIGN_OR_RETURN(metadata->attributes[std::string(kNames[i])], ValueToJson(tree.root()));
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Quantizer> ParseQuantizer(const TensorMetadata& metadata, const TensorShape& shape) {
+  Quantizer quantizer;
+  CASK_ASSIGN_OR_RETURN(const absl::string_view scheme, AttributeOf(metadata, kScheme));
+  CASK_ASSIGN_OR_RETURN(const absl::string_view scales, AttributeOf(metadata, kScale));
+  CASK_ASSIGN_OR_RETURN(const absl::string_view zero_points, AttributeOf(metadata, kZeroPoint));
+  const Global* const global = FindGlobal(scheme);
+  if (global == nullptr || global->use != GlobalUse::kScheme) {
+    return BadAttribute(kScheme, scheme, "a scheme of PyTorch, such as torch.per_tensor_affine");
+  }
+  quantizer.scheme = std::string(scheme);
+  quantizer.per_channel = absl::StartsWith(scheme, "torch.per_channel");
+  CASK_ASSIGN_OR_RETURN(quantizer.scales, ParseNumbers(kScale, scales));
+  size_t num_zero_points = 0;
+  if (quantizer.per_channel && absl::StrContains(zero_points, '.')) {
+    CASK_ASSIGN_OR_RETURN(quantizer.float_zero_points, ParseNumbers(kZeroPoint, zero_points));
+    num_zero_points = quantizer.float_zero_points.size();
+  } else {
+    CASK_ASSIGN_OR_RETURN(quantizer.zero_points, ParseIntegers(kZeroPoint, zero_points));
+    num_zero_points = quantizer.zero_points.size();
+  }
+  int64_t channels = 1;
+  if (quantizer.per_channel) {
+    CASK_ASSIGN_OR_RETURN(const absl::string_view text, AttributeOf(metadata, kAxis));
+    if (!absl::SimpleAtoi(text, &quantizer.axis) || quantizer.axis < 0 || quantizer.axis >= shape.rank()) {
+      return BadAttribute(kAxis, text, absl::StrCat("an axis of the shape ", shape.ToString()));
+    }
+    channels = shape.dim(static_cast<int>(quantizer.axis));
+  }
+  if (static_cast<int64_t>(quantizer.scales.size()) != channels || num_zero_points != quantizer.scales.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", quantizer.scales.size(), " scales and ", num_zero_points,
+                                                   " zero points; wanted ", channels, " of each"));
+  }
+  return quantizer;
+}
+
+bool IsOfQuantizer(absl::string_view attribute) {
+  return attribute == kScheme || attribute == kScale || attribute == kZeroPoint || attribute == kAxis;
 }
 
 }  // namespace tensorcask::torch

@@ -47,6 +47,7 @@ TensorPlace PlaceOf(const Pickle& pickle, Ref object) {
   place.requires_grad = tensor.requires_grad;
   place.conj = tensor.conj;
   place.neg = tensor.neg;
+  if (tensor.form == PickledTensor::Form::kQuantized) place.quantizer = tensor.parts;
   if (tensor.dtype_name != kNoRef) {
     const Global& name = pickle.globals[pickle.object(tensor.dtype_name).index];
     place.dtype_name = std::string(absl::StripPrefix(name.name, "torch."));

@@ -24,6 +24,7 @@ struct TensorPlace {
   uint64_t first_byte = 0;           // of position 0 of the layout, in the record
   const Storage* storage = nullptr;  // null: there is none
   uint32_t storage_number = 0;
+  Ref quantizer = kNoRef;  // the parameters of a quantized tensor
   bool requires_grad = false;
   bool conj = false;
   bool neg = false;

@@ -65,11 +65,30 @@ absl::StatusOr<std::vector<ListedTensor>> NameTensors(const TorchFile& file, con
                                                Quoted(*still.begin()), ", by keys of different kinds"));
 }
 
+// The parameters of a quantized tensor: numbers, and where those of channels are.
+std::string QuantizerText(const Pickle& pickle, Ref parameters) {
+  std::string text;
+  if (parameters == kNoRef) return text;
+  for (const Ref item : pickle.items(parameters)) {
+    const Object& parameter = pickle.object(item);
+    if (parameter.kind == Object::Kind::kTensor) {
+      const TensorPlace place = PlaceOf(pickle, item);
+      absl::StrAppend(&text, place.storage_number, "+", place.begin(), "+", place.layout.ToString(), " ");
+    } else if (parameter.kind == Object::Kind::kGlobal) {
+      absl::StrAppend(&text, pickle.globals[parameter.index].name, " ");
+    } else {
+      absl::StrAppend(&text, parameter.kind, "=", parameter.integer, " ");  // the bits of a float
+    }
+  }
+  return text;
+}
+
 // Equal for tensors that have the same elements and properties.
-std::string IdentityOf(const TensorSource& source, const TensorPlace& place) {
+std::string IdentityOf(const Pickle& pickle, const TensorSource& source, const TensorPlace& place) {
   return absl::StrCat(source.part, " ", place.storage_number, " ", place.begin(), " ", DTypeName(place.dtype),
                       place.dtype_name, " ", place.form, place.conj, place.neg, place.requires_grad, " ",
-                      absl::StrJoin(place.layout.dims(), ","), " ", absl::StrJoin(place.layout.strides(), ","));
+                      QuantizerText(pickle, place.quantizer), " ", absl::StrJoin(place.layout.dims(), ","), " ",
+                      absl::StrJoin(place.layout.strides(), ","));
 }
 
 // All but the name and alias_of.
@@ -158,11 +177,12 @@ absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits
   list.sources.reserve(named.size());
   absl::flat_hash_map<std::string, size_t> first;  // by IdentityOf
   for (ListedTensor& tensor : named) {
-    const TensorPlace place = PlaceOf(file.parts[tensor.source.part].pickle, tensor.source.object);
+    const Pickle& pickle = file.parts[tensor.source.part].pickle;
+    const TensorPlace place = PlaceOf(pickle, tensor.source.object);
     TorchEntry entry = Describe(file, tensor.source, place);
     entry.name = std::move(tensor.name);
     if (place.storage != nullptr && place.layout.num_elements() > 0) {
-      const auto [same, is_new] = first.try_emplace(IdentityOf(tensor.source, place), list.entries.size());
+      const auto [same, is_new] = first.try_emplace(IdentityOf(pickle, tensor.source, place), list.entries.size());
       if (!is_new) entry.alias_of = list.entries[same->second].name;
     }
     const absl::Status charged = budget->Charge(MemoryOf(entry));

@@ -81,6 +81,14 @@ bool IsSame(const absl::StatusOr<Tensor>& a, const TensorView& b) {
   return a.ok() && Equal(TensorView(*a), b);
 }
 
+TensorMetadata QuantizedBy(const std::string& scheme, const std::string& scale, const std::string& zero_point,
+                           const std::string& axis = "") {
+  TensorMetadata metadata;
+  metadata.attributes = {{"torch.qscheme", scheme}, {"torch.scale", scale}, {"torch.zero_point", zero_point}};
+  if (!axis.empty()) metadata.attributes["torch.axis"] = axis;
+  return metadata;
+}
+
 TEST(TorchWriterTest, EveryDTypeThatPyTorchHasComesBack) {
   Written file;
   std::vector<std::pair<std::string, Tensor>> tensors;
@@ -94,10 +102,12 @@ TEST(TorchWriterTest, EveryDTypeThatPyTorchHasComesBack) {
     }
     for (const TensorShape& shape : {TensorShape({2, 3}), TensorShape({}), TensorShape({0, 5})}) {
       tensors.emplace_back(absl::StrCat(DTypeName(*dtype), shape.ToString()), Counted(*dtype, shape));
-      ASSERT_TRUE(file.writer.Add(tensors.back().first, tensors.back().second).ok());
+      const TensorMetadata metadata =
+          IsQuantized(*dtype) ? QuantizedBy("torch.per_tensor_affine", "0.5", "3") : TensorMetadata();
+      ASSERT_TRUE(file.writer.Add(tensors.back().first, tensors.back().second, metadata).ok());
     }
   }
-  EXPECT_EQ(tensors.size(), 3u * 20);
+  EXPECT_EQ(tensors.size(), 3u * 23);
   ASSERT_TRUE(file.writer.Finish().ok());
   const std::string bytes = file.Bytes();
   const absl::StatusOr<TorchReader> reader = OpenFile(bytes);
@@ -111,6 +121,77 @@ TEST(TorchWriterTest, EveryDTypeThatPyTorchHasComesBack) {
   }
   EXPECT_TRUE(reader->notes().empty());
 }
+
+TEST(TorchWriterTest, QuantizedTensorsKeepTheirScales) {
+  const std::pair<std::string, TensorMetadata> tensors[] = {
+      {"one", QuantizedBy("torch.per_tensor_affine", "0.1", "-7")},
+      {"channels", QuantizedBy("torch.per_channel_affine", "[0.1,2.5,1e-30]", "[0,-3,9223372036854775807]", "1")},
+      {"floats", QuantizedBy("torch.per_channel_affine", "[0.5,0.25]", "[1.5,-2.0]", "0")},
+  };
+  Written file;
+  for (const auto& [name, metadata] : tensors) {
+    ASSERT_TRUE(TorchWriter::HoldsMetadata(metadata));
+    const absl::Status added = file.writer.Add(name, Counted(DType::kQuint8, TensorShape({2, 3})), metadata);
+    ASSERT_TRUE(added.ok()) << added;
+  }
+  ASSERT_TRUE(file.writer.Add("plain", Counted(DType::kInt8, TensorShape({2}))).ok());
+  ASSERT_TRUE(file.writer.AddAlias("tied", "channels").ok());
+  const Layout turned = *Layout::Create({3, 2}, {1, 3});
+  EXPECT_THAT(file.writer.AddView("turned", "channels", turned),
+              StatusIs(Code::kInvalidArgument, HasSubstr("3 channels of \"channels\" on axis 1")));
+  ASSERT_TRUE(file.writer.AddView("turned", "one", turned).ok());
+  // In pieces, which are the same bytes.
+  ASSERT_TRUE(file.writer
+                  .Begin("pieces", DType::kQint32, TensorShape({0, 3}),
+                         QuantizedBy("torch.per_channel_affine", "[]", "[]", "0"))
+                  .ok());
+  ASSERT_TRUE(file.writer.Finish().ok());
+  const std::string bytes = file.Bytes();
+  const absl::StatusOr<TorchReader> reader = OpenFile(bytes);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  for (const auto& [name, metadata] : tensors) {
+    EXPECT_TRUE(IsSame(reader->Read(name), Counted(DType::kQuint8, TensorShape({2, 3})))) << name;
+    const absl::StatusOr<TensorMetadata> found = reader->Metadata(name);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->attributes, metadata.attributes) << name;
+  }
+  EXPECT_EQ(reader->FindEntry("tied")->alias_of, "channels");
+  EXPECT_EQ(reader->Metadata("turned")->attributes, tensors[0].second.attributes);
+  EXPECT_TRUE(reader->VerifyAll([](const TorchDamage& damage) { ADD_FAILURE() << damage.status; }).ok());
+}
+
+struct QuantizerCase {
+  const char* name;
+  TensorMetadata metadata;
+  const char* says;
+};
+
+class TorchQuantizerRejects : public ::testing::TestWithParam<QuantizerCase> {};
+
+TEST_P(TorchQuantizerRejects, NamingTheTensor) {
+  Written file;
+  const absl::Status refused = file.writer.Add("q", Counted(DType::kQint8, TensorShape({2, 3})), GetParam().metadata);
+  EXPECT_THAT(refused, StatusIs(Code::kInvalidArgument, HasSubstr(GetParam().says)));
+  EXPECT_THAT(refused.message(), HasSubstr("m.pt: tensor \"q\""));
+  EXPECT_TRUE(file.writer.Add("w", Counted(DType::kInt8, TensorShape({2}))).ok());  // nothing has changed
+  EXPECT_TRUE(file.writer.Finish().ok());
+}
+
+const QuantizerCase kBadQuantizers[] = {
+    {"None", {}, "has no attribute \"torch.qscheme\""},
+    {"Scheme", QuantizedBy("os.system", "1", "0"), "a scheme of PyTorch"},
+    {"Text", QuantizedBy("torch.per_tensor_affine", "one", "0"), "\"torch.scale\" of \"one\""},
+    {"Infinite", QuantizedBy("torch.per_tensor_affine", "inf", "0"), "finite numbers"},
+    {"Float", QuantizedBy("torch.per_tensor_affine", "1.0", "0.5"), "wanted integers"},
+    {"OpenList", QuantizedBy("torch.per_channel_affine", "[1.0,2.0", "[0,0]", "0"), "wanted a list"},
+    {"NoAxis", QuantizedBy("torch.per_channel_affine", "[1.0,2.0]", "[0,0]"), "has no attribute \"torch.axis\""},
+    {"Axis", QuantizedBy("torch.per_channel_affine", "[1.0,2.0]", "[0,0]", "2"), "an axis of the shape [2,3]"},
+    {"Channels", QuantizedBy("torch.per_channel_affine", "[1.0,2.0]", "[0,0]", "1"), "wanted 3 of each"},
+    {"ZeroPoints", QuantizedBy("torch.per_channel_affine", "[1.0,2.0]", "[0]", "0"), "2 scales and 1 zero points"},
+    {"TwoForOne", QuantizedBy("torch.per_tensor_affine", "[1.0,2.0]", "[0,0]"), "wanted 1 of each"},
+};
+INSTANTIATE_TEST_SUITE_P(Attributes, TorchQuantizerRejects, ::testing::ValuesIn(kBadQuantizers),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(TorchWriterTest, ViewsShareTheirStorage) {
   Written file;
@@ -314,7 +395,9 @@ TEST(TorchWriterTest, BadTensorsAreRefused) {
   EXPECT_THAT(file.writer.Add("\xff", Counted(DType::kInt8, TensorShape({1}))),
               StatusIs(Code::kInvalidArgument, HasSubstr("the name is not UTF-8")));
   EXPECT_THAT(file.writer.Add("q", Counted(DType::kQint8, TensorShape({1}))),
-              StatusIs(Code::kUnimplemented, HasSubstr("scale")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("quantized elements need the scheme and the scale")));
+  EXPECT_THAT(file.writer.Add("q", Counted(DType::kQint16, TensorShape({1}))),
+              StatusIs(Code::kUnimplemented, HasSubstr("no dtype of PyTorch")));
   EXPECT_THAT(file.writer.Add("s", *Tensor::Create(DType::kString, TensorShape({1}))),
               StatusIs(Code::kUnimplemented, HasSubstr("no dtype of PyTorch")));
   EXPECT_THAT(file.writer.Add("i", Counted(DType::kInt8, TensorShape({1})), /*requires_grad=*/true),
