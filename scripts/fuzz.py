@@ -91,8 +91,8 @@ PARSERS = {
         "serialize/wire/message/object_decoder*", "serialize/wire/message/metadata_decoder*",
         "serialize/wire/variant*",
     ],
-    "torch_file": ["serialize/torch/torch_reader*", "serialize/torch/internal/[st]*"],
-    "torch_pickle": ["serialize/torch/internal/[pr]*", "serialize/torch/internal/tensor_walk*", "serialize/values/*"],
+    "torch_file": ["serialize/torch/torch_reader*", "serialize/torch/internal/[qst]*"],
+    "torch_pickle": ["serialize/torch/internal/[npr]*", "serialize/torch/internal/tensor_walk*", "serialize/values/*"],
     "v1_checkpoint": ["serialize/checkpoint/read/v1_*"],
     "zip_walk": ["serialize/zip/zip_walk*", "serialize/zip/zip_member*"],
 }  # fmt: skip

@@ -24,6 +24,7 @@
 #include "tensorcask/tests/benchmarks/formats_bars.h"
 #include "tensorcask/tests/benchmarks/machine.h"
 #include "tensorcask/tests/benchmarks/measure.h"
+#include "tensorcask/tests/benchmarks/model_bars.h"
 #include "tensorcask/tests/benchmarks/payload_bars.h"
 #include "tensorcask/tests/benchmarks/strided_bars.h"
 #include "tensorcask/tests/benchmarks/units.h"
@@ -94,9 +95,16 @@ void CoreRows() {
 int main(int argc, char** argv) {
   using namespace tensorcask::benchmarks;  // NOLINT(google-build-using-namespace): this is its main
   const std::vector<BarGroup> all = {
-      {"core", CoreRows},     {"strided", StridedRows},          {"exchange", ExchangeRows},
-      {"wire", WireRows},     {"checkpoint", CheckpointRows},    {"background", BackgroundRow},
-      {"lookup", LookupRows}, {"formats", [] { FormatRows(); }}, {"payload", PayloadRows},
+      {"core", CoreRows},
+      {"strided", StridedRows},
+      {"exchange", ExchangeRows},
+      {"wire", WireRows},
+      {"checkpoint", CheckpointRows},
+      {"background", BackgroundRow},
+      {"lookup", LookupRows},
+      {"formats", [] { FormatRows(); }},
+      {"models", ModelRows},
+      {"payload", PayloadRows},
       {"device", DeviceRows},
   };
   const std::vector<BarGroup> groups = Require(ChosenGroups(all, std::vector<std::string>(argv + 1, argv + argc)));

@@ -24,7 +24,6 @@
 #include "tensorcask/serialize/archive/formats/npy_format.h"
 #include "tensorcask/serialize/archive/formats/safetensors_format.h"
 #include "tensorcask/serialize/archive/summarize.h"
-#include "tensorcask/serialize/gguf/gguf_reader.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
 #include "tensorcask/serialize/npy/npy_types.h"
@@ -283,13 +282,6 @@ void FormatRows(absl::string_view part) {
 bool PrintSeconds(const std::string& what, const std::string& path, int rounds) {
   if (what == "open") {
     Print(Times(rounds, [&] { Keep(Require(SafetensorsReader::Open(path)).entries().size()); }));
-  } else if (what == "open-gguf") {
-    Print(Times(rounds, [&] { Keep(Require(GgufReader::Open(path)).entries().size()); }));
-  } else if (what == "read-gguf") {
-    const GgufReader reader = Require(GgufReader::Open(path));
-    Tensor tensor = Require(reader.Read(reader.entries()[0].name));
-    TensorView into = tensor;
-    Print(Times(rounds, [&] { Require(reader.ReadInto(reader.entries()[0].name, &into)); }));
   } else if (what == "load-safetensors") {
     Print(Times(rounds, [&] { Keep(Require(Require(SafetensorsReader::Open(path)).ReadAll()).size()); }));
   } else if (what == "load-npy") {

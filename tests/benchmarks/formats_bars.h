@@ -14,8 +14,7 @@ void FormatRows(absl::string_view part = "");
 
 // For tests/benchmarks/formats_peers.py, which runs the libraries of others beside this one: the seconds that each of
 // `rounds` repetitions of `what` took on the file `path`. `what` is open (safetensors), load-safetensors, load-npy or
-// load-npz (all tensors into fresh memory), save-npy or save-npz (256 MiB of float32), open-gguf, or read-gguf (the
-// first tensor, decoded into the same memory). Returns false for other words.
+// load-npz (all tensors into fresh memory), save-npy or save-npz (256 MiB of float32). Returns false for other words.
 bool PrintSeconds(const std::string& what, const std::string& path, int rounds);
 
 }  // namespace tensorcask::benchmarks

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Safetensors, npy, npz and GGUF files by this library and by the programs of others, in turns, in one run.
+"""Safetensors, npy, npz, GGUF, ONNX and PyTorch files by this library and by the programs of others, in turns, in one
+run.
 
     tests/benchmarks/formats_peers.py    # by a Python with tests/peers/requirements-light.txt, from the root, after
                                          # `bazel build //tests/benchmarks:formats`
 
 Prints rows as tests/benchmarks/bars.cc does. safetensors' Python package is its Rust library with a thin layer above:
 safe_open maps the file and parses the header, as the reader of this library does. What Python itself costs is in its
-figures.
+figures. Rows with ONNX and with PyTorch are there if these are installed.
 """
 
 import os
@@ -22,6 +23,16 @@ import gguf.quants
 import numpy
 import safetensors
 import safetensors.numpy
+
+try:
+    import onnx
+    import onnx.numpy_helper
+except ImportError:
+    onnx = None
+try:
+    import torch
+except ImportError:
+    torch = None
 
 PROGRAM = "bazel-bin/tests/benchmarks/formats"
 ROUNDS = 5
@@ -61,9 +72,9 @@ def ratio(what, path, run, repetitions):
     return statistics.median(ratios), statistics.median(mine) * 1e3, statistics.median(other) * 1e3
 
 
-def compare(name, what, path, run, repetitions, peer):
+def compare(name, what, path, run, repetitions, peer, bar=1.0):
     figure, mine, other = ratio(what, path, run, repetitions)
-    row(name, figure, 1.0, "x", f"{peer}: {mine:.2f} ms beside {other:.2f} ms")
+    row(name, figure, bar, "x", f"{peer}: {mine:.2f} ms beside {other:.2f} ms")
 
 
 def opened(path):
@@ -92,7 +103,8 @@ def gguf_file(path, tensors, texts=0, raw_dtype=None):
 def gguf_rows(folder):
     path = os.path.join(folder, "m.gguf")
     small = numpy.zeros(8, numpy.float32)
-    for name, tensors, texts in (("128,000 tokens and merges", 0, 128_000), ("10,000 tensors", 10_000, 0)):
+    for name, tensors, texts in (("128,000 tokens and merges", 0, 128_000), ("10,000 tensors", 10_000, 0),
+                                 ("30,000 tensors", 30_000, 0)):  # fmt: skip
         gguf_file(path, {f"blk.{i}.weight": small for i in range(tensors)}, texts)
         compare(f"gguf: open {name}", "open-gguf", path, lambda: gguf.GGUFReader(path), 3, "gguf.GGUFReader")
     for kind, (elements, size) in gguf.constants.GGML_QUANT_SIZES.items():
@@ -107,12 +119,59 @@ def gguf_rows(folder):
             f"gguf.quants: {blocks.shape[0] * (1 << 14) / mine / 1e6:.0f} million elements/s")
 
 
+def torch_rows(folder):
+    peer = f"torch {torch.__version__}"
+    large = os.path.join(folder, "large.pt")
+    torch.save({f"model.layers.{i}.weight": torch.rand(5 << 18) for i in range(200)}, large)
+    compare("torch: load 1000 MiB in 200 tensors, verified", "load-torch", large,
+            lambda: torch.load(large, weights_only=True), 3, peer)  # fmt: skip
+    compare("torch: map 1000 MiB in 200 tensors, with open", "map-torch", large,
+            lambda: torch.load(large, weights_only=True, mmap=True), 5, peer)  # fmt: skip
+    os.remove(large)
+    many = os.path.join(folder, "many.pt")
+    tensors = {f"model.layers.{i}.weight": torch.rand(16) for i in range(10_000)}
+    torch.save(tensors, many)
+    compare("torch: open 10,000 tensors", "open-torch", many, lambda: torch.load(many, weights_only=True), 3, peer)
+    compare("torch: open and read 10,000 tensors", "load-torch", many,
+            lambda: torch.load(many, weights_only=True), 3, peer, 0.1)  # fmt: skip
+    compare("torch: write 10,000 tensors", "save-torch", many, lambda: torch.save(tensors, many), 3, peer, 0.1)
+    os.remove(many)
+
+
+def load_onnx(path):
+    model = onnx.load(path)
+    folder = os.path.dirname(path)
+    return [onnx.numpy_helper.to_array(tensor, folder).shape for tensor in model.graph.initializer]
+
+
+def onnx_rows(folder):
+    peer = f"onnx {onnx.__version__}"
+    many = os.path.join(folder, "many.onnx")
+
+    def save(arrays, path, **options):
+        initializers = [onnx.numpy_helper.from_array(array, f"w{i}") for i, array in enumerate(arrays)]
+        onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], initializers)), path, **options)
+
+    save([numpy.zeros(16, numpy.float32)] * 10_000, many)
+    compare("onnx: open 10,000 initializers", "open-onnx", many, lambda: onnx.load(many), 5, peer)
+    large = os.path.join(folder, "large.onnx")
+    save([numpy.full(5 << 18, i, numpy.float32) for i in range(200)], large, save_as_external_data=True,
+         location="large.data")  # fmt: skip
+    compare("onnx: load 1000 MiB of external data", "load-onnx", large, lambda: load_onnx(large), 3, peer)
+    os.remove(large)
+    os.remove(os.path.join(folder, "large.data"))
+
+
 def main():
     if not os.path.exists(PROGRAM):
         sys.exit(f"formats_peers: {PROGRAM} is not built")
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     try:
         gguf_rows(folder)
+        if onnx is not None:
+            onnx_rows(folder)
+        if torch is not None:
+            torch_rows(folder)
         many = os.path.join(folder, "many.safetensors")
         small = numpy.zeros((2, 3), numpy.float32)
         safetensors.numpy.save_file(
