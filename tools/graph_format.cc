@@ -280,8 +280,8 @@ bool GraphArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   return IsSavedModel(*probe.file, whole) || IsGraph(*probe.file, whole);
 }
 
-std::vector<std::string> GraphArchiveFormat::FindIn(const std::string& folder,
-                                                    absl::Span<const std::string> names) const {
+std::vector<std::string> GraphArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                                    FileSystem* /*file_system*/) const {
   const auto has = [&](absl::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   const bool has_checkpoint =
       std::any_of(names.begin(), names.end(), [](const std::string& name) { return absl::EndsWith(name, ".index"); });

@@ -31,7 +31,8 @@ class GraphArchiveFormat final : public ArchiveFormat {
   // True if the first fields are those of a graph with a node. A message with a tensor begins otherwise.
   bool Recognizes(const ArchiveProbe& probe) const override;
   // The saved_model.pb of a folder that has no variables and no checkpoint.
-  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                  FileSystem* file_system) const override;
   // Reads the whole file. Errors: DataLoss if it is not a graph; ResourceExhausted past max_message_bytes, max_entries,
   // or if the list of constants would take more than max_memory_beyond_input and 16 times the file.
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,

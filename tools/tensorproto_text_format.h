@@ -25,8 +25,8 @@ class TensorProtoTextArchiveFormat final : public ArchiveFormat {
   ArchiveTraits traits() const override;
   bool HoldsDType(DType /*dtype*/) const override { return true; }
   bool Recognizes(const ArchiveProbe& /*probe*/) const override { return false; }
-  std::vector<std::string> FindIn(const std::string& /*folder*/,
-                                  absl::Span<const std::string> /*names*/) const override {
+  std::vector<std::string> FindIn(const std::string& /*folder*/, absl::Span<const std::string> /*names*/,
+                                  FileSystem* /*file_system*/) const override {
     return {};
   }
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,

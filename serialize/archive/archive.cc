@@ -173,7 +173,7 @@ absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder,
   const std::string without_slash(absl::StripSuffix(folder, "/"));
   std::vector<std::string> found;
   for (const ArchiveFormat* const format : formats) {
-    for (std::string& path : format->FindIn(without_slash, names)) found.push_back(std::move(path));
+    for (std::string& path : format->FindIn(without_slash, names, file_system)) found.push_back(std::move(path));
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());

@@ -37,7 +37,8 @@ absl::Status ArchiveFormat::CheckStrings(const TensorView& /*strings*/) const { 
 
 absl::Status ArchiveFormat::CheckValue(Value /*value*/) const { return absl::OkStatus(); }
 
-std::vector<std::string> ArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names) const {
+std::vector<std::string> ArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                               FileSystem* /*file_system*/) const {
   std::vector<std::string> found;
   for (const std::string& name : names) {
     for (const absl::string_view extension : extensions()) {

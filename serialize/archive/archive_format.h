@@ -199,7 +199,8 @@ class ArchiveFormat {
   virtual bool Recognizes(const ArchiveProbe& probe) const = 0;
   // The paths of the archives of this format in `folder`, whose files are `names`. The default: the files with one of
   // the extensions.
-  virtual std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const;
+  virtual std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                          FileSystem* file_system) const;
 
   // Errors: NotFound; DataLoss if the file is not of this format or is damaged.
   virtual absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,

@@ -74,6 +74,7 @@ class Planner {
     CASK_RETURN_IF_ERROR(CheckMetadata(file));
     for (const auto& [key, value] : options_.set_metadata) plan_.file_metadata[key] = value;
     plan_.target = &target_;
+    plan_.file_system = file.file_system;
     return std::move(plan_);
   }
 
@@ -511,7 +512,7 @@ class Runner {
     CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, writer_->Start());
     std::vector<std::vector<std::string>> read;
     for (const ArchiveReader* const source : plan_.sources) read.push_back(source->files());
-    CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, read, FileSystem::Posix()));
+    CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, read, plan_.file_system));
     if (options_.planned) options_.planned(plan_, replaced);
     report_.losses = plan_.losses;
     report_.notes = replaced.notes;

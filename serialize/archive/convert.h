@@ -141,6 +141,7 @@ struct ConversionPlan {
   std::vector<ConversionItem> items;  // in the order of the files of the sources
   std::vector<ConvertLoss> losses;    // without options.allow_loss only those that are not lost
   const ArchiveFormat* target = nullptr;
+  FileSystem* file_system = FileSystem::Posix();  // of the new file
   // For ArchiveWriterOptions:
   FileMetadata file_metadata;
   std::vector<FileValue> values;

@@ -87,7 +87,7 @@ absl::StatusOr<ArchiveSalvage> SalvageArchive(const std::string& path, const std
                                               const ArchiveReaderOptions& read, const ArchiveWriterOptions& write,
                                               const std::function<bool()>& keep_going) {
   std::string source = path;
-  if (const absl::StatusOr<std::vector<std::string>> found = FindArchives(path, formats);
+  if (const absl::StatusOr<std::vector<std::string>> found = FindArchives(path, formats, read.read.file_system);
       found.ok() && found->size() == 1) {
     source = found->front();
   }

@@ -34,8 +34,9 @@ absl::StatusOr<ModelIndex> ReadIndex(const std::string& path, const OpenOptions&
 
 }  // namespace
 
-std::set<std::string> FilesOfModel(const std::string& index_path) {
+std::set<std::string> FilesOfModel(const std::string& index_path, FileSystem* files) {
   OpenOptions open;
+  open.read.file_system = files;
   open.max_header_bytes = 100'000'000;
   const absl::StatusOr<ModelIndex> index = ReadIndex(index_path, open);
   std::set<std::string> names;

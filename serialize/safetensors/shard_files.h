@@ -45,7 +45,7 @@ enum class NewModel {
 absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewModel kind, FileSystem* files);
 
 // The names of the files that the index at `index_path` lists; empty if it cannot be read. Reads 100 MB of it at most.
-std::set<std::string> FilesOfModel(const std::string& index_path);
+std::set<std::string> FilesOfModel(const std::string& index_path, FileSystem* files);
 
 // Whether `name` is that of an index: "model.safetensors.index.json", "model.safetensors.index.fp16.json".
 bool IsIndexName(absl::string_view name);

@@ -64,11 +64,10 @@ bool HasNameOfV1(absl::string_view name) {
          (!extension.empty() && absl::ascii_isdigit(static_cast<unsigned char>(extension[0])));
 }
 
-// Of FindIn, which looks at a folder of the system.
-bool IsFile(const std::string& path) { return IsThere(path, FileSystem::Posix()); }
-
-bool IsV1(const std::string& path) {
-  const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, {});
+bool IsV1(const std::string& path, FileSystem* file_system) {
+  ReadOptions read;
+  read.file_system = file_system;
+  const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, read);
   return file.ok() && EndsAsTable(**file);
 }
 
@@ -393,25 +392,26 @@ bool CheckpointArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   return probe.file != nullptr && EndsAsTable(*probe.file);
 }
 
-std::vector<std::string> CheckpointArchiveFormat::FindIn(const std::string& folder,
-                                                         absl::Span<const std::string> names) const {
+std::vector<std::string> CheckpointArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                                         FileSystem* file_system) const {
   const auto has = [&](absl::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   if (has("checkpoint")) {
-    const absl::StatusOr<CheckpointState> state = ReadCheckpointState(absl::StrCat(folder, "/checkpoint"));
+    const absl::StatusOr<CheckpointState> state = ReadCheckpointState(absl::StrCat(folder, "/checkpoint"), file_system);
     if (state.ok() && !state->latest.empty()) {
       for (const std::string& latest : LatestPaths(folder, state->latest)) {
-        if (IsFile(absl::StrCat(latest, ".index")) || IsV1(latest)) return {latest};
+        if (IsThere(absl::StrCat(latest, ".index"), file_system) || IsV1(latest, file_system)) return {latest};
       }
     }
   }
   if (has("saved_model.pb") && has("variables")) {
     const std::string variables = absl::StrCat(folder, "/variables/variables");
-    if (IsFile(absl::StrCat(variables, ".index"))) return {variables};
+    if (IsThere(absl::StrCat(variables, ".index"), file_system)) return {variables};
   }
   std::vector<std::string> found;
   for (const std::string& name : names) {
     std::string path = absl::StrCat(folder, "/", absl::StripSuffix(name, ".index"));
-    if (absl::EndsWith(name, ".index") || (HasNameOfV1(name) && IsV1(path))) found.push_back(std::move(path));
+    if (absl::EndsWith(name, ".index") || (HasNameOfV1(name) && IsV1(path, file_system)))
+      found.push_back(std::move(path));
   }
   return found;
 }

@@ -35,7 +35,8 @@ class CheckpointArchiveFormat final : public ArchiveFormat {
   bool Recognizes(const ArchiveProbe& probe) const override;
   // If the folder has the file `checkpoint`: the latest checkpoint that this file names. Otherwise all checkpoints of
   // the folder; of a SavedModel its variables.
-  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                  FileSystem* file_system) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,

@@ -266,8 +266,8 @@ bool GgufArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   return probe.file != nullptr && GgufReader::LooksLikeGguf(probe.head);
 }
 
-std::vector<std::string> GgufArchiveFormat::FindIn(const std::string& folder,
-                                                   absl::Span<const std::string> names) const {
+std::vector<std::string> GgufArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                                   FileSystem* /*file_system*/) const {
   std::vector<std::string> found;
   for (const std::string& name : names) {
     if (!absl::EndsWithIgnoreCase(name, ".gguf")) continue;

@@ -44,7 +44,8 @@ class GgufArchiveFormat final : public ArchiveFormat {
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   // Of a split model only the first part.
-  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                  FileSystem* file_system) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,

@@ -198,13 +198,14 @@ bool SafetensorsArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
 }
 
 std::vector<std::string> SafetensorsArchiveFormat::FindIn(const std::string& folder,
-                                                          absl::Span<const std::string> names) const {
+                                                          absl::Span<const std::string> names,
+                                                          FileSystem* file_system) const {
   bool has_index = false;
   std::set<std::string> listed;  // by an index
   for (const std::string& name : names) {
     if (!safetensors::IsIndexName(name)) continue;
     has_index = true;
-    listed.merge(safetensors::FilesOfModel(absl::StrCat(folder, "/", name)));
+    listed.merge(safetensors::FilesOfModel(absl::StrCat(folder, "/", name), file_system));
   }
   std::vector<std::string> found;
   for (const std::string& name : names) {

@@ -39,7 +39,8 @@ class SafetensorsArchiveFormat final : public ArchiveFormat {
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   // Of a model in several files only the index. A file that an index of the folder lists is part of that model.
-  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                  FileSystem* file_system) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
   // options.alignment is that of the first tensor. "NAME.safetensors.index.json" makes a model of files

@@ -83,7 +83,8 @@ ArchiveTraits TensorProtoArchiveFormat::traits() const { return MessageTraits();
 
 // A folder of messages is no archive: saved_model.pb is another message.
 std::vector<std::string> TensorProtoArchiveFormat::FindIn(const std::string& /*folder*/,
-                                                          absl::Span<const std::string> /*names*/) const {
+                                                          absl::Span<const std::string> /*names*/,
+                                                          FileSystem* /*file_system*/) const {
   return {};
 }
 

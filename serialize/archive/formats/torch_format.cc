@@ -304,9 +304,9 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> TorchArchiveFormat::Open(const st
   return TorchArchiveReader::Open(file, options, options_);
 }
 
-std::vector<std::string> TorchArchiveFormat::FindIn(const std::string& folder,
-                                                    absl::Span<const std::string> names) const {
-  std::vector<std::string> found = ArchiveFormat::FindIn(folder, names);
+std::vector<std::string> TorchArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                                    FileSystem* file_system) const {
+  std::vector<std::string> found = ArchiveFormat::FindIn(folder, names, file_system);
   for (const std::string& name : names) {
     if (IsTorchIndexName(name)) found.push_back(absl::StrCat(folder, "/", name));
   }

@@ -41,7 +41,8 @@ class TorchArchiveFormat final : public ArchiveFormat {
   absl::Status CheckValue(Value value) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   // Also the index of a model in several files: "pytorch_model.bin.index.json".
-  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                  FileSystem* file_system) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
   // options.alignment is that of the elements of each tensor, at most 16384.

@@ -21,7 +21,10 @@
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
 #include "tensorcask/serialize/archive/formats/npy_format.h"
 #include "tensorcask/serialize/archive/formats/safetensors_format.h"
+#include "tensorcask/serialize/archive/save_load.h"
+#include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
@@ -181,7 +184,8 @@ TEST(FindArchives, FindsTheLatestCheckpointOfAFolderThatWasMoved) {
   for (const std::string& latest : {std::string("step-2"), std::string("/gone/run/step-2"), folder.Path("old/step-2"),
                                     std::string("gone/step-2")}) {
     folder.Write("run/checkpoint", absl::StrCat("model_checkpoint_path: \"", latest, "\"\n"));
-    EXPECT_THAT(checkpoints.FindIn(run, {"checkpoint", "step-1.index", "step-2.index"}), ElementsAre(run + "/step-2"))
+    EXPECT_THAT(checkpoints.FindIn(run, {"checkpoint", "step-1.index", "step-2.index"}, FileSystem::Posix()),
+                ElementsAre(run + "/step-2"))
         << latest;
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(run, formats.list()));
     EXPECT_EQ(reader->path(), run + "/step-2");
@@ -191,7 +195,7 @@ TEST(FindArchives, FindsTheLatestCheckpointOfAFolderThatWasMoved) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveWriter> writer,
                        CreateArchive(folder.Path("old/step-3"), checkpoints));
   ASSERT_OK(writer->Finish());
-  EXPECT_THAT(checkpoints.FindIn(run, {"checkpoint", "step-1.index", "step-2.index"}),
+  EXPECT_THAT(checkpoints.FindIn(run, {"checkpoint", "step-1.index", "step-2.index"}, FileSystem::Posix()),
               ElementsAre(folder.Path("old/step-3")));
 }
 
@@ -209,6 +213,34 @@ TEST(FindArchives, FindsCheckpointsOfV1) {
                                          folder.Path("step-1.5"), folder.Path("v2")));
   folder.Write("checkpoint", "model_checkpoint_path: \"model.ckpt-100\"\n");
   EXPECT_THAT(Found(folder), ElementsAre(folder.Path("model.ckpt-100")));
+}
+
+// What another file system has at the same paths decides nothing.
+TEST(FindArchives, LooksAtTheFileSystemThatItIsGiven) {
+  const AllFormats formats;
+  MemoryFileSystem files;
+  ArchiveWriterOptions write;
+  write.file_system = &files;
+  for (const char* const path : {"run/step-1", "run/step-2"}) {
+    ASSERT_OK(SaveTensors(path, CheckpointArchiveFormat(), {{"w", Tensor::Scalar<float>(1), {}}}, write).status());
+  }
+  CheckpointState state;
+  state.latest = "step-1";
+  state.all = {"step-1", "step-2"};
+  ASSERT_OK(WriteCheckpointState("run/checkpoint", state, /*sync=*/false, &files));
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> latest, FindArchives("run", formats.list(), &files));
+  EXPECT_THAT(latest, ElementsAre("run/step-1"));
+  ASSERT_EQ(files.MakeFolder("st"), 0);
+  SafetensorsFormatOptions shards;
+  shards.max_shard_bytes = 4;
+  const std::vector<TensorToSave> two = {{"v", Tensor::Scalar<float>(1), {}}, {"w", Tensor::Scalar<float>(2), {}}};
+  ASSERT_OK(SaveTensors("st/m.safetensors", SafetensorsArchiveFormat(shards), two, write).status());
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> model, FindArchives("st", formats.list(), &files));
+  EXPECT_THAT(model, ElementsAre("st/m.safetensors.index.json"));
+  ArchiveReaderOptions read;
+  read.read.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> opened, OpenArchive("run", formats.list(), read));
+  EXPECT_EQ(opened->path(), "run/step-1");
 }
 
 // ---- Dtypes ---------------------------------------------------------------------------------------------------------
