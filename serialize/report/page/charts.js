@@ -83,7 +83,7 @@ function canvasOf(width, height, label, ...content) {
 // Bars of one or two series over equal parts of [low, high]: {counts, colour, name}.
 function histogram(series, low, high, { label, log = false, height = 220, tickX = null, xLabel = "value" } = {}) {
   return chart((width) => {
-    const margin = { top: 16, right: 12, bottom: 36, left: 52 };
+    const margin = { top: 26, right: 12, bottom: 36, left: 52 };
     const bins = series[0].counts.length;
     const most = Math.max(1, ...series.flatMap((one) => one.counts));
     const x = d3.scaleLinear().domain(low < high ? [low, high] : [low - 0.5, low + 0.5]).range([margin.left, width - margin.right]);
@@ -142,7 +142,7 @@ function lines(series, labels, { label, height = 200, log = false, small = false
 // Points that are links: {x, y, name, link, colour}. On logarithmic axes.
 function scatter(points, { label, xLabel, yLabel, height = 340 } = {}) {
   return chart((width) => {
-    const margin = { top: 18, right: 16, bottom: 40, left: 60 };
+    const margin = { top: 26, right: 16, bottom: 40, left: 60 };
     const values = points.flatMap((point) => [point.x, point.y]);
     let [low, high] = [Math.min(...values), Math.max(...values)];
     if (low === high) [low, high] = [low / 2, high * 2];
