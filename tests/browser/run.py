@@ -534,9 +534,7 @@ class Looks(Page):
                 self.assertTrue(pdf.startswith(b"%PDF"))
         self.assert_quiet()
 
-    def test_pictures(self):
-        if OPTIONS.pictures is None:
-            self.skipTest("without --pictures")
+    def take_pictures(self):
         self.file("model.safetensors", files.sick_model(), {"format": "pt"})
         page = self.path("picture.html")
         subprocess.run([TOOL, "report", "model.safetensors", "-o", page], cwd=self.folder.name, check=True, capture_output=True)
@@ -654,7 +652,10 @@ def main():
     loader = unittest.TestLoader()
     if OPTIONS.k:
         loader.testNamePatterns = [f"*{one}*" for one in OPTIONS.k]
-    result = unittest.TextTestRunner(sys.stderr, verbosity=1).run(loader.loadTestsFromModule(sys.modules[__name__]))
+    tests = loader.loadTestsFromModule(sys.modules[__name__])
+    if OPTIONS.pictures:
+        tests.addTest(Looks("take_pictures"))
+    result = unittest.TextTestRunner(sys.stderr, verbosity=1).run(tests)
     failed = len({str(test).split(" (")[0] + str(type(test)) for test, _ in result.failures + result.errors})
     skipped = len(result.skipped)
     print(f"Browser: {result.testsRun - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))

@@ -244,7 +244,9 @@ function metadataCards() {
   return model.archives.map((archive, i) => {
     const entries = Object.entries(archive.metadata || {});
     const side = model.archives.length > 1 ? ` of ${"AB"[i]}` : "";
-    const values = archive.values;
+    let values = archive.values;
+    // What is a tensor under its own name is in the table.
+    if (values && typeof values === "object" && !Array.isArray(values)) values = Object.fromEntries(Object.entries(values).filter(([key, value]) => tensorOf(value) !== key));
     const nested = values && typeof values === "object" && !Array.isArray(values) ? Object.keys(values).length : values ? 1 : 0;
     if (entries.length === 0 && nested === 0 && archive.notes.length === 0) return null;
     return h("section", { class: "card" }, h("h2", {}, "Metadata" + side),
@@ -263,11 +265,18 @@ function longText(text) {
     h("pre", { tabindex: 0 }, shown.slice(0, 100000)));
 }
 
+// The name of the tensor that a value is (serialize/values/value_json.h), or null.
+function tensorOf(value) {
+  return value !== null && typeof value === "object" && typeof value.tensor === "string" && Object.keys(value).length === 1 ? value.tensor : null;
+}
+
 function valueTree(value, depth) {
+  const tensor = tensorOf(value);
+  if (tensor !== null) return h("a", { href: tensorLink(tensor) }, "tensor ", nameOf(shorten(tensor, 200)));
   if (value === null || typeof value !== "object") return h("bdi", { class: "value" }, visible(shorten(String(value), 2000)));
   const items = Object.entries(value);
   const list = h("ul", {}, items.slice(0, 500).map(([key, item]) => {
-    const inside = item !== null && typeof item === "object" && Object.keys(item).length > 0;
+    const inside = item !== null && typeof item === "object" && Object.keys(item).length > 0 && tensorOf(item) === null;
     if (!inside) return h("li", {}, nameOf(shorten(key, 200)), ": ", valueTree(item, depth + 1));
     const details = h("details", { ontoggle: () => {
       // Made when it is opened: a tree may be deep and wide.
