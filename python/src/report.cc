@@ -42,6 +42,7 @@ nb::object PageOf(const nb::list& paths, bool is_run, nb::handle names, nb::hand
     for (const OpenArguments& input : inputs) steps.push_back({input.path, ReportStepLabel(input.path)});
   }
   if (!steps.empty()) {
+    for (OpenArguments& input : inputs) input.options.base = OpenBase(input.base);
     size_t next = 0;
     const auto open = [&](const std::string&) -> absl::StatusOr<std::unique_ptr<ArchiveReader>> {
       const OpenArguments& input = inputs[next++];
