@@ -54,6 +54,11 @@ absl::StatusOr<std::vector<std::string>> ArchiveReader::OptimizerSlots() const {
                                                  "checkpoints of TensorFlow do. Exclude them by name"));
 }
 
+void ArchiveReader::PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const {
+  if (!entry.offset.has_value() || entry.stored_bytes == 0 || !entry.read_status.ok()) return;
+  plan->Add(SourceOf(entry), *entry.offset, entry.stored_bytes);
+}
+
 absl::Status ArchiveReader::CheckReadable(const ArchiveEntry& entry) const {
   return MarkDamagedPart(Annotate(entry.read_status, absl::StrCat(path(), ": tensor ", Quoted(entry.name))));
 }

@@ -22,7 +22,9 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/element_stream.h"
+#include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/slice.h"
@@ -129,6 +131,11 @@ class ArchiveReader {
   // The paths of the files that it reads, first the one that lists the others. By default {path()}.
   virtual std::vector<std::string> files() const { return {path()}; }
   virtual int num_shards() const { return 1; }  // of files with elements
+  // The open file that has the stored bytes of the entry at entry.offset, for a plan of reads (io/read_plan.h). Null,
+  // the default: they are not planned.
+  virtual std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& /*entry*/) const { return nullptr; }
+  // Adds the stored bytes of the entry to *plan, if it is known where they are.
+  void PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const;
   // ArchiveEntry::read_status, with the names of file and tensor. Requires: `entry` is one of this archive.
   absl::Status CheckReadable(const ArchiveEntry& entry) const;
   // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient

@@ -23,6 +23,7 @@
 #include "tensorcask/serialize/archive/internal/target_values.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -525,6 +526,11 @@ class Runner {
       report_.removed = replaced.removed;
       return report_;
     }
+    ReadPlan reads;
+    for (const ConversionItem& item : plan_.items) {
+      if (item.alias_of.empty() && !item.content.has_value()) item.source->PlanRead(*item.from, &reads);
+    }
+    reads.Start();
     // The order of declarations is the order of the file: see SelectEntries.
     archive::ReadAhead ahead(
         plan_.items.size(), kReadAheadBytes,

@@ -11,8 +11,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/archive/internal/block_plan.h"
 #include "tensorcask/serialize/archive/byte_progress.h"
+#include "tensorcask/serialize/archive/internal/block_plan.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/parallel_for.h"
@@ -127,13 +129,42 @@ class Saver {
   archive::ByteProgress progress_;
 };
 
-// Calls load(i), which returns the bytes of the i-th tensor, for each of `count`.
-absl::Status LoadEach(const ArchiveReader& archive, size_t count, const LoadOptions& options,
-                      absl::FunctionRef<absl::StatusOr<uint64_t>(size_t i)> load) {
+// Plans the reads of the entries, and returns the order in which they are read: that of the files where it matters. A
+// null entry is not known.
+std::vector<size_t> PlanLoads(const ArchiveReader& archive, absl::Span<const ArchiveEntry* const> entries,
+                              ReadPlan* plan) {
+  std::vector<size_t> order(entries.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto is_planned = [&](const ArchiveEntry* entry) {
+    if (entry == nullptr) return false;
+    const std::shared_ptr<const ByteSource> source = archive.SourceOf(*entry);
+    return source != nullptr && source->read_shape().in_flight > 1;
+  };
+  if (std::none_of(entries.begin(), entries.end(), is_planned)) return order;
+  const auto place = [&](size_t i) {
+    const ArchiveEntry* const entry = entries[i];
+    return entry != nullptr ? std::make_pair(entry->shard.value_or(0), entry->offset.value_or(0))
+                            : std::make_pair(0, uint64_t{0});
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(a) < place(b); });
+  for (const size_t i : order) {
+    if (entries[i] != nullptr) archive.PlanRead(*entries[i], plan);
+  }
+  plan->Start();
+  return order;
+}
+
+// Calls load(i), which returns the bytes of the i-th tensor, for each of `entries`.
+absl::Status LoadEach(const ArchiveReader& archive, absl::Span<const ArchiveEntry* const> entries,
+                      const LoadOptions& options, absl::FunctionRef<absl::StatusOr<uint64_t>(size_t i)> load) {
+  const size_t count = entries.size();
+  ReadPlan plan;
+  const std::vector<size_t> order = PlanLoads(archive, entries, &plan);
   std::vector<absl::Status> statuses(count);
   archive::ByteProgress progress(options.progress);
   std::atomic<bool> failed{false};
-  CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, count, [&](size_t i) {
+  CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, count, [&](size_t position) {
+    const size_t i = order[position];
     if (failed || progress.cancelled()) return;
     const absl::StatusOr<uint64_t> bytes = load(i);
     if (bytes.ok()) {
@@ -154,7 +185,7 @@ absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
                                                 absl::Span<const ArchiveEntry* const> entries,
                                                 const LoadOptions& options) {
   std::vector<Tensor> tensors(entries.size());
-  CASK_RETURN_IF_ERROR(LoadEach(archive, entries.size(), options, [&](size_t i) -> absl::StatusOr<uint64_t> {
+  CASK_RETURN_IF_ERROR(LoadEach(archive, entries, options, [&](size_t i) -> absl::StatusOr<uint64_t> {
     CASK_ASSIGN_OR_RETURN(tensors[i], options.map ? archive.Map(entries[i]->name) : archive.Read(entries[i]->name));
     return tensors[i].TotalBytes();
   }));
@@ -163,7 +194,10 @@ absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
 
 absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const TensorToLoad> tensors,
                              const LoadOptions& options) {
-  return LoadEach(archive, tensors.size(), options, [&](size_t i) -> absl::StatusOr<uint64_t> {
+  std::vector<const ArchiveEntry*> entries;
+  entries.reserve(tensors.size());
+  for (const TensorToLoad& tensor : tensors) entries.push_back(archive.Find(tensor.name).value_or(nullptr));
+  return LoadEach(archive, entries, options, [&](size_t i) -> absl::StatusOr<uint64_t> {
     TensorView out = tensors[i].out;
     CASK_RETURN_IF_ERROR(archive.ReadInto(tensors[i].name, &out));
     return BytesOf(out);

@@ -16,6 +16,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/parallel_for.h"
@@ -132,6 +133,8 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path,
 const std::string& CheckpointReader::prefix() const { return impl_->prefix(); }
 int CheckpointReader::num_shards() const { return impl_->num_shards(); }
 
+std::shared_ptr<const ByteSource> CheckpointReader::FileToPlan(int shard) const { return impl_->FileToPlan(shard); }
+
 std::string CheckpointReader::DataPath(int shard) const {
   CASK_CHECK(shard >= 0 && shard < num_shards(), "CheckpointReader::DataPath: no such shard");
   return impl_->DataPath(shard);
@@ -196,6 +199,11 @@ absl::StatusOr<std::vector<CheckpointNamedTensor>> CheckpointReader::ReadAll(
   });
   const auto num_variants =
       static_cast<size_t>(std::partition_point(order.begin(), order.end(), is_variant) - order.begin());
+  ReadPlan plan;
+  for (const size_t i : order) {
+    plan.Add(impl_->FileToPlan(entries[i].shard), entries[i].offset, entries[i].stored_bytes);
+  }
+  plan.Start();
   std::vector<CheckpointNamedTensor> tensors(entries.size());
   std::vector<absl::Status> statuses(entries.size());
   // After one entry has failed, only the entries before it are still read. So the returned error does not depend on the

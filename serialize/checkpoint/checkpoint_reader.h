@@ -64,6 +64,9 @@ class CheckpointReader final : public BaseLookup {
   const std::string& prefix() const;
   int num_shards() const;
   std::string DataPath(int shard) const;  // of the data file; Requires: 0 <= shard < num_shards()
+  // The data file for a plan of reads (serialize/io/read_plan.h). Null where nothing is planned: on a disk, and for
+  // shards that cannot be opened.
+  std::shared_ptr<const ByteSource> FileToPlan(int shard) const;
 
   // All tensors, sorted by name (as unsigned bytes); a sliced tensor is one. Checks order and structure of the whole
   // index, and that no two ranges of a data file overlap, except ranges that encoded tensors share. A stored piece that

@@ -250,6 +250,9 @@ int GgufReader::num_shards() const { return static_cast<int>(impl_->model().part
 const std::string& GgufReader::ShardPath(int shard) const {
   return impl_->model().parts[static_cast<size_t>(shard)].file->name();
 }
+std::shared_ptr<const ByteSource> GgufReader::ShardSource(int shard) const {
+  return impl_->model().parts[static_cast<size_t>(shard)].file;
+}
 uint32_t GgufReader::version() const { return impl_->model().parts[0].header.version; }
 bool GgufReader::big_endian() const { return impl_->model().parts[0].header.big_endian; }
 uint64_t GgufReader::header_bytes() const { return impl_->header_bytes(); }

@@ -83,7 +83,8 @@ class GgufReader {
   const std::string& path() const;  // as it was opened
   int num_shards() const;           // files; 1 unless the model is split
   const std::string& ShardPath(int shard) const;
-  uint32_t version() const;  // of the format
+  std::shared_ptr<const ByteSource> ShardSource(int shard) const;  // for a plan of reads (serialize/io/read_plan.h)
+  uint32_t version() const;                                        // of the format
   bool big_endian() const;
   uint64_t header_bytes() const;  // of all files
 

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/files.h"
+#include "tensorcask/serialize/io/internal/announced_reads.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
@@ -18,9 +20,9 @@
 namespace tensorcask {
 namespace {
 
+using internal::AnnouncedReads;
 using internal::RetryInterrupted;
 
-constexpr uint64_t kMaxGapBytes = 4096;           // gaps up to this size are read, too
 constexpr size_t kJoinBytes = size_t{256} << 10;  // ranges from this size on go straight to their destination
 constexpr uint64_t kMaxJoinedBytes = 1 << 20;     // memory for one joined read
 constexpr size_t kParallelFromBytes = size_t{8} << 20;
@@ -66,6 +68,8 @@ class Mapping {
   const size_t size_bytes_;
 };
 
+uint64_t EndOf(const ReadRange& range) { return range.offset + range.out.size(); }
+
 class FileSource final : public ByteSource {
  public:
   FileSource(std::string path, FileSystem* files, IoResult handle, uint64_t size_bytes, const ReadOptions& options)
@@ -73,6 +77,7 @@ class FileSource final : public ByteSource {
         files_(files),
         handle_(handle),
         size_bytes_(size_bytes),
+        shape_(files->ShapeOf(handle)),
         strategy_(options.strategy),
         num_threads_(options.num_threads) {}
   ~FileSource() override { files_->Close(handle_); }
@@ -91,6 +96,7 @@ class FileSource final : public ByteSource {
       }
       if (!absl::IsUnimplemented(mapping.status())) return mapping.status();
     }
+    if (shape_.in_flight > 1) return ReadShaped({{offset, out}});
     if (strategy_ == ReadStrategy::kParallel && num_threads_ > 1 && out.size() >= kParallelFromBytes) {
       return ReadParallel(offset, out);
     }
@@ -98,7 +104,29 @@ class FileSource final : public ByteSource {
   }
 
   absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const override {
+    if (shape_.in_flight > 1) {
+      CASK_RETURN_IF_ERROR(CheckRanges(*this, ranges));
+      return ReadShaped(ranges);
+    }
     return strategy_ == ReadStrategy::kMap ? ReadEach(*this, ranges) : ByteSource::ReadRanges(ranges);
+  }
+
+  ReadShape read_shape() const override { return shape_; }
+
+  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges) const override {
+    if (shape_.in_flight <= 1) return nullptr;
+    std::vector<FileRange> in_file;
+    for (const FileRange& range : ranges) {
+      // Reading the others gives the error.
+      if (RangeFits(range.offset, range.size_bytes, size_bytes_)) in_file.push_back(range);
+    }
+    auto announced = std::make_shared<AnnouncedReads>(
+        in_file, shape_, [this](absl::Span<const ReadRange> pieces) { return ReadMany(pieces); });
+    const std::lock_guard<std::mutex> lock(announced_mutex_);
+    announced_.erase(std::remove_if(announced_.begin(), announced_.end(), [](const auto& a) { return a.expired(); }),
+                     announced_.end());
+    announced_.push_back(announced);
+    return announced;
   }
 
   bool GetFile(FileSystem** file_system, IoResult* handle) const override {
@@ -133,6 +161,94 @@ class FileSource final : public ByteSource {
       offset += static_cast<uint64_t>(got);
     }
     return absl::OkStatus();
+  }
+
+  std::vector<std::shared_ptr<AnnouncedReads>> Announced() const {
+    std::vector<std::shared_ptr<AnnouncedReads>> all;
+    const std::lock_guard<std::mutex> lock(announced_mutex_);
+    for (const std::weak_ptr<AnnouncedReads>& one : announced_) {
+      if (std::shared_ptr<AnnouncedReads> announced = one.lock()) all.push_back(std::move(announced));
+    }
+    return all;
+  }
+
+  // In pieces as the file system likes them. Requires: the ranges lie in the file.
+  absl::Status ReadShaped(absl::Span<const ReadRange> ranges) const {
+    const std::vector<std::shared_ptr<AnnouncedReads>> announced = Announced();
+    std::vector<ReadRange> rest;
+    for (ReadRange range : ranges) {
+      for (size_t i = 0; i < announced.size() && !range.out.empty();) {
+        const size_t read = announced[i]->Read(range.offset, range.out);
+        range.offset += read;
+        range.out.remove_prefix(read);
+        i = read > 0 ? 0 : i + 1;
+      }
+      if (!range.out.empty()) rest.push_back(range);
+    }
+    std::sort(rest.begin(), rest.end(), [](const ReadRange& a, const ReadRange& b) { return a.offset < b.offset; });
+    return ReadJoined(rest);
+  }
+
+  // Sorted ranges, at most in_flight pieces at a time. A piece of one range goes straight to where its bytes go.
+  absl::Status ReadJoined(absl::Span<const ReadRange> ranges) const {
+    const auto most = static_cast<size_t>(shape_.in_flight);
+    std::vector<ReadRange> pieces;
+    struct Part {
+      size_t piece;
+      ReadRange to;
+    };
+    std::vector<Part> parts;                       // of pieces with several
+    std::vector<std::unique_ptr<char[]>> buffers;  // of these
+    const auto flush = [&]() -> absl::Status {
+      CASK_RETURN_IF_ERROR(ReadMany(pieces));
+      for (const Part& part : parts) {
+        const ReadRange& piece = pieces[part.piece];
+        std::memcpy(part.to.out.data(), piece.out.data() + (part.to.offset - piece.offset), part.to.out.size());
+      }
+      pieces.clear();
+      parts.clear();
+      buffers.clear();
+      return absl::OkStatus();
+    };
+    for (size_t first = 0; first < ranges.size();) {
+      const uint64_t start = ranges[first].offset;
+      uint64_t end = EndOf(ranges[first]);
+      size_t last = first + 1;  // one past
+      for (; last < ranges.size() && end - start < shape_.piece_bytes; ++last) {
+        const ReadRange& next = ranges[last];
+        if (next.offset > end && next.offset - end > shape_.gap_bytes) break;
+        if (EndOf(next) - start > shape_.piece_bytes) break;
+        end = std::max(end, EndOf(next));
+      }
+      if (last == first + 1) {
+        const ReadRange& range = ranges[first];
+        for (uint64_t done = 0; done < range.out.size(); done += shape_.piece_bytes) {
+          pieces.push_back({range.offset + done,
+                            range.out.subspan(static_cast<size_t>(done), static_cast<size_t>(shape_.piece_bytes))});
+        }
+      } else {
+        const auto size = static_cast<size_t>(end - start);
+        buffers.emplace_back(new (std::nothrow) char[size]);
+        if (buffers.back() == nullptr) {
+          return absl::ResourceExhaustedError(absl::StrCat(path_, ": no memory for a read of ", size, " bytes"));
+        }
+        for (size_t i = first; i < last; ++i) parts.push_back({pieces.size(), ranges[i]});
+        pieces.push_back({start, absl::MakeSpan(buffers.back().get(), size)});
+      }
+      first = last;
+      if (buffers.size() >= most || pieces.size() >= most) CASK_RETURN_IF_ERROR(flush());
+    }
+    return flush();
+  }
+
+  absl::Status ReadMany(absl::Span<const ReadRange> ranges) const {
+    if (ranges.empty()) return absl::OkStatus();
+    if (ranges.size() == 1) return ReadAll(ranges[0].offset, ranges[0].out);
+    const IoResult read = RetryInterrupted([&] { return files_->ReadManyAt(handle_, ranges); });
+    if (read >= 0) return absl::OkStatus();
+    if (read != -ENODATA) return IoError(read, path_, absl::StrCat("read from ", ranges[0].offset, " on"), files_);
+    const IoResult size_now = RetryInterrupted([&] { return files_->SizeOf(handle_); });
+    return Shrank(path_, size_bytes_, static_cast<uint64_t>(std::max<IoResult>(size_now, 0)));
   }
 
   absl::Status ReadParallel(uint64_t offset, absl::Span<char> out) const {
@@ -172,8 +288,12 @@ class FileSource final : public ByteSource {
   FileSystem* const files_;
   const IoResult handle_;
   const uint64_t size_bytes_;
+  const ReadShape shape_;
   const ReadStrategy strategy_;
   const int num_threads_;
+
+  mutable std::mutex announced_mutex_;
+  mutable std::vector<std::weak_ptr<AnnouncedReads>> announced_;
 
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Mapping> mapping_;  // made when first needed
@@ -228,6 +348,18 @@ class WindowSource final : public ByteSource {
     return source_->ReadRanges(moved);
   }
 
+  ReadShape read_shape() const override { return source_->read_shape(); }
+
+  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges) const override {
+    std::vector<FileRange> moved;
+    for (const FileRange& range : ranges) {
+      if (RangeFits(range.offset, range.size_bytes, size_bytes_)) {
+        moved.push_back({offset_ + range.offset, range.size_bytes});
+      }
+    }
+    return source_->Announce(moved);
+  }
+
   absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
     CASK_RETURN_IF_ERROR(CheckRange(*this, offset, size_bytes));
     return source_->Map(offset_ + offset, size_bytes);
@@ -238,8 +370,6 @@ class WindowSource final : public ByteSource {
   const uint64_t offset_;
   const uint64_t size_bytes_;
 };
-
-uint64_t EndOf(const ReadRange& range) { return range.offset + range.out.size(); }
 
 }  // namespace
 
@@ -256,6 +386,7 @@ absl::Status ByteSource::ReadRanges(absl::Span<const ReadRange> ranges) const {
   }
   std::sort(order.begin(), order.end(), [](const ReadRange* a, const ReadRange* b) { return a->offset < b->offset; });
 
+  const uint64_t max_gap_bytes = read_shape().gap_bytes;
   std::vector<char> joined;
   for (size_t first = 0; first < order.size();) {
     const uint64_t start = order[first]->offset;
@@ -263,7 +394,7 @@ absl::Status ByteSource::ReadRanges(absl::Span<const ReadRange> ranges) const {
     size_t last = first + 1;  // one past
     for (; last < order.size(); ++last) {
       const ReadRange& next = *order[last];
-      if (next.offset > end && next.offset - end > kMaxGapBytes) break;
+      if (next.offset > end && next.offset - end > max_gap_bytes) break;
       if (EndOf(next) > end && EndOf(next) - start > kMaxJoinedBytes) break;
       end = std::max(end, EndOf(next));
     }
@@ -281,6 +412,8 @@ absl::Status ByteSource::ReadRanges(absl::Span<const ReadRange> ranges) const {
   }
   return absl::OkStatus();
 }
+
+std::shared_ptr<void> ByteSource::Announce(absl::Span<const FileRange>) const { return nullptr; }
 
 bool ByteSource::GetFile(FileSystem**, IoResult*) const { return false; }
 

@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 
@@ -51,10 +52,16 @@ class ByteSource {
   // Fills `out` from `offset`. Errors: DataLoss past the end; from errno, naming the path.
   virtual absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const = 0;
 
-  // Fills every range, joining neighbours (gaps up to 4 KiB are read over) into few large reads. Ranges may come in any
-  // order and may overlap.
-  // Errors: as ReadAt; nothing is read if one of them leaves the file.
+  // Fills every range, joining neighbours (gaps up to read_shape().gap_bytes are read over) into few large reads.
+  // Ranges may come in any order and may overlap. Errors: as ReadAt; nothing is read if one of them leaves the file.
   virtual absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const;
+
+  // How the source is read best: that of its file system. The default is that of a disk.
+  virtual ReadShape read_shape() const { return {}; }
+
+  // While the result lives, the source may fetch these ranges before they are read, as read_plan.h says. Null, the
+  // default, if nothing is gained by that. Requires: the source outlives the result.
+  virtual std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges) const;
 
   // The open file that has the bytes, for copies inside the system (FileSystem::CopyRange). False: there is none.
   virtual bool GetFile(FileSystem** file_system, IoResult* handle) const;

@@ -57,6 +57,7 @@ class NpyReader {
   ~NpyReader();
 
   const std::string& path() const;
+  std::shared_ptr<const ByteSource> source() const;  // for a plan of reads (serialize/io/read_plan.h)
 
   // One entry for each array, or for each field, in the order of the file.
   const std::vector<NpyEntry>& entries() const;

@@ -256,6 +256,7 @@ NpzReader::NpzReader(NpzReader&&) noexcept = default;
 NpzReader& NpzReader::operator=(NpzReader&&) noexcept = default;
 NpzReader::~NpzReader() = default;
 
+std::shared_ptr<const ByteSource> NpzReader::source() const { return file_->shared_source(); }
 const std::string& NpzReader::path() const { return file_->source().name(); }
 const std::vector<NpyEntry>& NpzReader::entries() const { return file_->entries(); }
 const std::vector<std::string>& NpzReader::other_members() const { return file_->other_members(); }

@@ -60,6 +60,7 @@ class NpzReader {
   ~NpzReader();
 
   const std::string& path() const;
+  std::shared_ptr<const ByteSource> source() const;  // for a plan of reads (serialize/io/read_plan.h)
 
   // In the order of the archive's directory; the fields of an array of structures in their order.
   const std::vector<NpyEntry>& entries() const;

@@ -218,6 +218,11 @@ const std::string& SafetensorsReader::ShardPath(int shard) const {
   return impl_->model().shards[static_cast<size_t>(shard)].path;
 }
 
+std::shared_ptr<const ByteSource> SafetensorsReader::ShardSource(int shard) const {
+  CASK_CHECK(shard >= 0 && shard < num_shards(), "SafetensorsReader::ShardSource: no such shard");
+  return impl_->model().shards[static_cast<size_t>(shard)].file;
+}
+
 const std::vector<SafetensorsEntry>& SafetensorsReader::entries() const { return impl_->model().entries; }
 
 const SafetensorsEntry* SafetensorsReader::FindEntry(absl::string_view name) const {

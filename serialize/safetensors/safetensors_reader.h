@@ -107,6 +107,8 @@ class SafetensorsReader {
   const std::string& path() const;                // of the file or of the index, whichever was opened
   int num_shards() const;                         // 1 unless an index was opened
   const std::string& ShardPath(int shard) const;  // Requires: 0 <= shard < num_shards()
+  // The open file, for a plan of reads (serialize/io/read_plan.h); null if it cannot be read. Requires: as ShardPath.
+  std::shared_ptr<const ByteSource> ShardSource(int shard) const;
 
   // All tensors in the order in which their bytes lie in the files, shard by shard; aliases at the end, sorted by name.
   const std::vector<SafetensorsEntry>& entries() const;

@@ -34,6 +34,15 @@ constexpr size_t kBlockBytes = size_t{512} << 10;
 constexpr size_t kParallelBytes = size_t{8} << 20;
 constexpr size_t kMaxRanges = 4096;  // of one call
 
+// So many bytes are read and then checked at a time: more where several pieces are read at once. A multiple of
+// kBlockBytes.
+size_t BlockBytes(const ByteSource& source) {
+  const ReadShape shape = source.read_shape();
+  if (shape.in_flight <= 1) return kBlockBytes;
+  const uint64_t bytes = shape.piece_bytes * static_cast<uint64_t>(shape.in_flight);
+  return std::max<size_t>(kBlockBytes, static_cast<size_t>(bytes) / kBlockBytes * kBlockBytes);
+}
+
 // Swaps the bytes of elements that a big-endian machine stored.
 void ToHostOrder(const StoredTensor& tensor, absl::Span<char> elements) {
   if (!tensor.big_endian) return;
@@ -44,8 +53,9 @@ void ToHostOrder(const StoredTensor& tensor, absl::Span<char> elements) {
 // Reads `out` from byte `offset` of the source, and passes it through `check`.
 absl::Status ReadChecked(const ByteSource& source, uint64_t offset, absl::Span<char> out, ElementCheck* check) {
   if (check->idle()) return source.ReadAt(offset, out);
+  const size_t block_bytes = BlockBytes(source);
   for (size_t done = 0; done < out.size();) {
-    const absl::Span<char> block = out.subspan(done, kBlockBytes);
+    const absl::Span<char> block = out.subspan(done, block_bytes);
     CASK_RETURN_IF_ERROR(source.ReadAt(offset + done, block));
     check->Check(block);
     done += block.size();
@@ -153,7 +163,7 @@ absl::Status ReadPart(const ByteSource& source, const StoredTensor& tensor, Layo
   ElementRuns runs(part);
   std::vector<ReadRange> ranges;
   CASK_RETURN_IF_ERROR(FillRowMajorPieces(
-      &target, needs_work ? kBlockBytes : std::numeric_limits<size_t>::max(),
+      &target, needs_work ? BlockBytes(source) : std::numeric_limits<size_t>::max(),
       [&](absl::Span<char> block) -> absl::Status {
         for (absl::Span<char> rest = block; !rest.empty();) {
           const ElementRuns::Run run = runs.Next(static_cast<int64_t>(rest.size()) / element_bytes);
@@ -174,7 +184,7 @@ absl::Status ReadPart(const ByteSource& source, const StoredTensor& tensor, Layo
 
 // Passes the stored bytes from byte `done` on through `check`. Keeps nothing.
 absl::Status CheckRest(const ByteSource& source, const StoredTensor& tensor, uint64_t done, ElementCheck* check) {
-  PieceBuffer block(tensor.stored_bytes - done, kBlockBytes);
+  PieceBuffer block(tensor.stored_bytes - done, BlockBytes(source));
   while (done < tensor.stored_bytes) {
     const auto bytes = static_cast<size_t>(std::min<uint64_t>(block.size(), tensor.stored_bytes - done));
     const absl::Span<char> part(block.data(), bytes);

@@ -474,6 +474,7 @@ bool TorchReader::LooksLikeTorch(absl::string_view first_bytes) {
 }
 
 const std::string& TorchReader::path() const { return impl_->path(); }
+std::shared_ptr<const ByteSource> TorchReader::source() const { return impl_->file().source; }
 bool TorchReader::has_names() const { return impl_->has_names(); }
 const std::vector<TorchEntry>& TorchReader::entries() const { return impl_->entries(); }
 ValueTree TorchReader::Values() const { return impl_->Values(); }

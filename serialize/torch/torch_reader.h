@@ -111,7 +111,8 @@ class TorchReader {
   ~TorchReader();
 
   const std::string& path() const;
-  bool has_names() const;  // false: the object of the file is one tensor, whose name is ""
+  std::shared_ptr<const ByteSource> source() const;  // for a plan of reads (serialize/io/read_plan.h)
+  bool has_names() const;                            // false: the object of the file is one tensor, whose name is ""
   // Sorted by name.
   const std::vector<TorchEntry>& entries() const;
   const TorchEntry* FindEntry(absl::string_view name) const;  // null if there is none

@@ -4,8 +4,9 @@
 //   MemoryFileSystem memory;
 //   UploadingFileSystem files(&memory);
 //
-// There are no links, no locks, no permissions and no mappings, and read_shape() is that of an object store. Reads are
-// counted as requests: each ReadAt is one, and so is each range of ReadManyAt. Thread-safe.
+// There are no links, no locks, no permissions and no mappings, and read_shape() is that of an object store. Requests
+// of reading are counted: opening is one, which brings the last 64 KiB (1 MiB of a file *.index); each ReadAt of other
+// bytes is one, and so is each range of ReadManyAt. Thread-safe.
 
 #ifndef TENSORCASK_TESTS_SUPPORT_UPLOADING_FILE_SYSTEM_H_
 #define TENSORCASK_TESTS_SUPPORT_UPLOADING_FILE_SYSTEM_H_
@@ -19,6 +20,7 @@
 #include <mutex>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/tests/support/forwarding_file_system.h"
@@ -38,7 +40,22 @@ class UploadingFileSystem final : public ForwardingFileSystem {
   uint64_t most_in_flight() const { return most_in_flight_; }  // bytes of one ReadManyAt
   void Reset() { requests_ = 0, bytes_read_ = 0, most_in_flight_ = 0; }
 
+  IoResult OpenToRead(const std::string& path) override {
+    const IoResult handle = ForwardingFileSystem::OpenToRead(path);
+    if (handle < 0) return handle;
+    ++requests_;
+    const auto size = static_cast<uint64_t>(behind()->SizeOf(handle));
+    const uint64_t tail = absl::EndsWith(path, ".index") ? uint64_t{1} << 20 : uint64_t{64} << 10;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tails_[handle] = size - std::min(size, tail);
+    return handle;
+  }
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto tail = tails_.find(handle);
+      if (tail != tails_.end() && offset >= tail->second) return behind()->ReadAt(handle, offset, out);
+    }
     ++requests_;
     const IoResult got = ForwardingFileSystem::ReadAt(handle, offset, out);
     if (got > 0) bytes_read_ += static_cast<uint64_t>(got);
@@ -92,6 +109,7 @@ class UploadingFileSystem final : public ForwardingFileSystem {
 
   mutable std::mutex mutex_;
   std::map<std::string, Upload> uploads_;  // by temporary path
+  std::map<IoResult, uint64_t> tails_;     // where the bytes begin that opening brought
   int64_t num_uploads_ = 0;
   std::atomic<int64_t> requests_{0};
   std::atomic<uint64_t> bytes_read_{0};

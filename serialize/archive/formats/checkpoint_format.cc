@@ -269,6 +269,9 @@ class CheckpointArchiveReader final : public archive::ForwardingReader<Checkpoin
     return files;
   }
   int num_shards() const override { return reader_.num_shards(); }
+  std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& entry) const override {
+    return reader_.FileToPlan(entry.shard.value_or(0));
+  }
 
  private:
   absl::StatusOr<Target> TargetOf(absl::string_view name) const override {

@@ -118,6 +118,9 @@ class GgufArchiveReader final : public archive::ForwardingReader<GgufReader> {
     return files;
   }
   int num_shards() const override { return reader_.num_shards(); }
+  std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& entry) const override {
+    return reader_.ShardSource(entry.shard.value_or(0));
+  }
   std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:

@@ -110,6 +110,7 @@ class NpyArchiveReader final : public archive::ForwardingReader<Reader> {
   }
   bool strides_only_permute() const override { return true; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry&) const override { return reader_.source(); }
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = reader_.notes();
     if constexpr (kIsNpz) {

@@ -119,6 +119,7 @@ class TorchArchiveReader final : public archive::ForwardingReader<TorchReader> {
     return counts;
   }
   std::vector<std::string> notes() const override { return reader_.notes(); }
+  std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry&) const override { return reader_.source(); }
 
  private:
   TorchArchiveReader(TorchReader reader, std::vector<ArchiveEntry> entries)

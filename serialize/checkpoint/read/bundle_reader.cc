@@ -44,6 +44,7 @@ class BundleReader final : public ReaderImpl {
   const std::string& prefix() const override { return prefix_; }
   int num_shards() const override { return index_->header().num_shards; }
   std::string DataPath(int shard) const override { return stored_.files().Path(shard); }
+  std::shared_ptr<const ByteSource> FileToPlan(int shard) const override { return stored_.files().FileToPlan(shard); }
 
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const override { return index_->entries(); }
   absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const override {

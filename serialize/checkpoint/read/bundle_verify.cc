@@ -28,6 +28,7 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
+#include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -407,6 +408,12 @@ void Verification::VerifyBatch(std::vector<Item>* batch) {
     const CheckpointEntry& second = (*batch)[b].located.index.entry;
     return std::tie(first.shard, first.offset, a) < std::tie(second.shard, second.offset, b);
   });
+  ReadPlan plan;
+  for (const uint32_t i : order) {
+    const CheckpointEntry& entry = (*batch)[i].located.index.entry;
+    plan.Add(stored_.files().FileToPlan(entry.shard), entry.offset, entry.stored_bytes);
+  }
+  plan.Start();
   for (const uint32_t i : order) unseen_.Update(VerifyItem(&(*batch)[i]));  // the others are verified anyway
   batch->clear();
 }

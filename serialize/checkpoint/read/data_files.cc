@@ -53,4 +53,11 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
   return file;
 }
 
+std::shared_ptr<const ByteSource> DataFiles::FileToPlan(int shard) const {
+  if (index_->read_shape().in_flight <= 1 || shard < 0 || shard >= num_shards_) return nullptr;
+  CheckpointEntry nothing;
+  nothing.shard = shard;
+  return FileOf(nothing).value_or(nullptr);
+}
+
 }  // namespace tensorcask::checkpoint

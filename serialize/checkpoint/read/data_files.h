@@ -30,6 +30,10 @@ class DataFiles {
   // DataLoss if there is no such file or it is too short; as OpenFileSource.
   absl::StatusOr<std::shared_ptr<const ByteSource>> FileOf(const CheckpointEntry& entry) const;
 
+  // The data file, opened if need be, where its reads are planned (serialize/io/read_plan.h). Null if they are not, or
+  // if it cannot be opened: reading tells why.
+  std::shared_ptr<const ByteSource> FileToPlan(int shard) const;
+
  private:
   const std::string prefix_;
   const int num_shards_;

@@ -44,6 +44,7 @@ class TensorFile {
   TensorFile(std::shared_ptr<const ByteSource> source, NpyReaderOptions options);
 
   const ByteSource& source() const { return *source_; }
+  const std::shared_ptr<const ByteSource>& shared_source() const { return source_; }
   const NpyReaderOptions& options() const { return options_; }
 
   void Reserve(size_t num_arrays) { entries_.reserve(num_arrays); }

@@ -1,0 +1,59 @@
+// The ranges of a file that will be read soon, fetched in large pieces, several at a time, before they are asked for.
+// Internal.
+
+#ifndef TENSORCASK_SERIALIZE_IO_INTERNAL_ANNOUNCED_READS_H_
+#define TENSORCASK_SERIALIZE_IO_INTERNAL_ANNOUNCED_READS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/read_plan.h"
+
+namespace tensorcask::internal {
+
+// Holds at most shape.in_flight pieces of shape.piece_bytes. Thread-safe.
+class AnnouncedReads {
+ public:
+  using ReadMany = std::function<absl::Status(absl::Span<const ReadRange>)>;
+
+  // `ranges` are in the order in which they will be read. Ranges so large that reading them alone keeps all of
+  // shape.in_flight busy are left out. Requires: shape.in_flight > 1.
+  AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape, ReadMany read);
+
+  // Copies announced bytes from `offset` on to the front of `out` and returns their number. 0: the first of them is not
+  // announced, was read before, or could not be fetched; the caller then reads the file.
+  size_t Read(uint64_t offset, absl::Span<char> out);
+
+ private:
+  enum class State { kWaiting, kHeld, kDone };
+  struct Piece {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t left = 0;  // announced bytes that were not read
+    State state = State::kWaiting;
+    std::unique_ptr<char[]> bytes;
+  };
+
+  void AddToPieces(uint64_t offset, uint64_t size_bytes);
+  Piece* Find(uint64_t offset);
+  void Release(Piece* piece);
+  void FetchFrom(size_t first);
+
+  const ReadShape shape_;
+  const ReadMany read_;
+  std::mutex mutex_;
+  std::vector<Piece> pieces_;      // in the order of reading
+  std::vector<size_t> by_offset_;  // numbers of pieces
+  size_t held_ = 0;
+};
+
+}  // namespace tensorcask::internal
+
+#endif  // TENSORCASK_SERIALIZE_IO_INTERNAL_ANNOUNCED_READS_H_

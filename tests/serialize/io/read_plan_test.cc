@@ -1,0 +1,275 @@
+// Reads of a file system that likes large pieces, several at a time: with a plan and without one.
+
+#include "tensorcask/serialize/io/read_plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::ForwardingFileSystem;
+using ::tensorcask::testing::StatusIs;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Code = absl::StatusCode;
+
+constexpr ReadShape kShape = {100, 4, 10};
+
+// Notes what is read together.
+class Shaped final : public ForwardingFileSystem {
+ public:
+  explicit Shaped(FileSystem* behind, ReadShape shape = kShape) : ForwardingFileSystem(behind), shape_(shape) {}
+  ReadShape read_shape() const override { return shape_; }
+  ReadShape ShapeOf(IoResult) const override { return shape_; }
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    calls.push_back({{offset, out.size()}});
+    return behind()->ReadAt(handle, offset, out);
+  }
+  IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    calls.emplace_back();
+    for (const ReadRange& range : ranges) calls.back().push_back({range.offset, range.out.size()});
+    return behind()->ReadManyAt(handle, ranges);
+  }
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> calls;
+
+ private:
+  const ReadShape shape_;
+};
+
+class ReadPlanTest : public ::testing::Test {
+ protected:
+  ReadPlanTest() {
+    std::mt19937 random(1);
+    for (size_t i = 0; i < 2000; ++i) bytes_ += static_cast<char>(random());
+    memory_.Put("f", bytes_);
+    file_ = Open(&files_);
+  }
+
+  static std::shared_ptr<const ByteSource> Open(FileSystem* files) {
+    ReadOptions options;
+    options.file_system = files;
+    return *OpenFileSource("f", options);
+  }
+
+  void ExpectReads(const ByteSource& file, uint64_t offset, size_t size) {
+    std::string out(size, '\0');
+    ASSERT_OK(file.ReadAt(offset, absl::MakeSpan(&out[0], size)));
+    EXPECT_EQ(out, bytes_.substr(offset, size)) << offset;
+  }
+
+  std::string bytes_;
+  MemoryFileSystem memory_;
+  Shaped files_{&memory_};
+  std::shared_ptr<const ByteSource> file_;
+};
+
+using Calls = std::vector<std::vector<std::pair<uint64_t, uint64_t>>>;
+
+TEST_F(ReadPlanTest, WithoutAPlanALargeReadIsCutIntoPieces) {
+  ExpectReads(*file_, 5, 50);
+  ExpectReads(*file_, 5, 250);
+  EXPECT_EQ(files_.calls, (Calls{{{5, 50}}, {{5, 100}, {105, 100}, {205, 50}}}));
+}
+
+TEST_F(ReadPlanTest, RangesAreJoinedUpToAPieceAndAGap) {
+  std::vector<std::string> out(7, std::string(30, '\0'));
+  std::vector<ReadRange> ranges;
+  const std::vector<uint64_t> offsets = {300, 0, 35, 71, 150, 191, 1000};  // a gap of 5, 6, 49, 11, 709
+  for (size_t i = 0; i < offsets.size(); ++i) ranges.push_back({offsets[i], absl::MakeSpan(&out[i][0], 30)});
+  ASSERT_OK(file_->ReadRanges(ranges));
+  for (size_t i = 0; i < offsets.size(); ++i) EXPECT_EQ(out[i], bytes_.substr(offsets[i], 30)) << i;
+  // 71 + 30 would be more than a piece.
+  EXPECT_EQ(files_.calls, (Calls{{{0, 65}, {71, 30}, {150, 30}, {191, 30}}, {{300, 30}, {1000, 30}}}));
+}
+
+TEST_F(ReadPlanTest, NeighboursAreFetchedTogetherAndSeveralAtATime) {
+  ReadPlan plan;
+  for (uint64_t i = 0; i < 100; ++i) plan.Add(file_, i * 12, 10);
+  plan.Start();
+  EXPECT_THAT(files_.calls, IsEmpty()) << "nothing before it is needed";
+  for (uint64_t i = 0; i < 100; ++i) ExpectReads(*file_, i * 12, 10);
+  ASSERT_EQ(files_.calls.size(), 3u);
+  EXPECT_EQ(files_.calls[0].size(), 4u);
+  uint64_t pieces = 0;
+  for (const auto& call : files_.calls) {
+    for (const auto& [offset, size] : call) {
+      EXPECT_LE(size, 100u);
+      ++pieces;
+    }
+  }
+  EXPECT_EQ(pieces, 12u) << "1198 bytes";
+}
+
+// A range that fills half of what is in flight is left out, and goes straight to where it is wanted.
+TEST_F(ReadPlanTest, LargeRangesAreReadAlone) {
+  ReadPlan plan;
+  plan.Add(file_, 0, 10);
+  plan.Add(file_, 10, 200);
+  plan.Add(file_, 210, 10);
+  plan.Start();
+  ExpectReads(*file_, 0, 10);
+  ExpectReads(*file_, 10, 200);
+  ExpectReads(*file_, 210, 10);
+  EXPECT_EQ(files_.calls, (Calls{{{0, 10}, {210, 10}}, {{10, 100}, {110, 100}}}));
+}
+
+TEST_F(ReadPlanTest, OtherReadsAreAsWithoutAPlan) {
+  ReadPlan plan;
+  plan.Add(file_, 100, 50);
+  plan.Start();
+  ExpectReads(*file_, 400, 20);
+  ExpectReads(*file_, 90, 70);  // begins before the planned range
+  ExpectReads(*file_, 100, 50);
+  ExpectReads(*file_, 100, 50);  // a second time
+  EXPECT_EQ(files_.calls, (Calls{{{400, 20}}, {{90, 70}}, {{100, 50}}, {{100, 50}}}));
+}
+
+TEST_F(ReadPlanTest, ADiskIsReadAsBefore) {
+  Shaped disk(&memory_, ReadShape());
+  const auto file = Open(&disk);
+  ReadPlan plan;
+  plan.Add(file, 0, 10);
+  plan.Add(file, 10, 10);
+  plan.Add(nullptr, 0, 10);
+  plan.Start();
+  ExpectReads(*file, 0, 10);
+  ExpectReads(*file, 10, 10);
+  EXPECT_EQ(disk.calls, (Calls{{{0, 10}}, {{10, 10}}}));
+}
+
+TEST_F(ReadPlanTest, AWindowIsPlannedInItsFile) {
+  ASSERT_OK_AND_ASSIGN(const auto window, MakeWindow(file_, 1000, 500));
+  ReadPlan plan;
+  plan.Add(window, 0, 50);
+  plan.Add(window, 50, 50);
+  plan.Add(window, 490, 50);  // leaves it
+  plan.Start();
+  std::string out(100, '\0');
+  ASSERT_OK(window->ReadAt(0, absl::MakeSpan(&out[0], 50)));
+  ASSERT_OK(window->ReadAt(50, absl::MakeSpan(&out[50], 50)));
+  EXPECT_EQ(out, bytes_.substr(1000, 100));
+  EXPECT_EQ(files_.calls, (Calls{{{1000, 100}}}));
+}
+
+// Any ranges, in any order, whole or in part: the bytes are right, and memory stays bounded.
+TEST_F(ReadPlanTest, AnyReadsGetTheirBytes) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](uint64_t n) { return static_cast<uint64_t>(random() % n); };
+    std::vector<FileRange> ranges;
+    for (uint64_t i = below(40); i-- > 0;) {
+      const uint64_t offset = below(1900);
+      ranges.push_back({offset, below(std::min<uint64_t>(2000 - offset, 120))});
+    }
+    if (below(2) == 0) {
+      std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    }
+    ReadPlan plan;
+    for (const FileRange& range : ranges) plan.Add(file_, range.offset, range.size_bytes);
+    plan.Start();
+    files_.calls.clear();
+    for (int i = 0; i < 60; ++i) {
+      if (!ranges.empty() && below(4) != 0) {
+        const FileRange& range = ranges[static_cast<size_t>(i) % ranges.size()];
+        const uint64_t skipped = below(3) == 0 ? below(range.size_bytes + 1) : 0;
+        ExpectReads(*file_, range.offset + skipped, range.size_bytes - skipped);
+      } else {
+        const uint64_t offset = below(2000);
+        ExpectReads(*file_, offset, below(2000 - offset));
+      }
+    }
+    for (const auto& call : files_.calls) {
+      for (const auto& [offset, size] : call) EXPECT_LE(size, 100u);
+    }
+  }
+}
+
+TEST_F(ReadPlanTest, ManyThreadsReadOnePlan) {
+  // Without notes, which are not for several threads.
+  class Quiet final : public ForwardingFileSystem {
+   public:
+    using ForwardingFileSystem::ForwardingFileSystem;
+    ReadShape ShapeOf(IoResult) const override { return kShape; }
+  } quiet(&memory_);
+  const auto file = Open(&quiet);
+  ReadPlan plan;
+  for (uint64_t i = 0; i < 200; ++i) plan.Add(file, i * 10, 10);
+  plan.Start();
+  std::vector<std::thread> threads;
+  std::atomic<uint64_t> next{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (uint64_t i = next++; i < 200; i = next++) {
+        std::string out(10, '\0');
+        EXPECT_OK(file->ReadAt(i * 10, absl::MakeSpan(&out[0], 10)));
+        EXPECT_EQ(out, bytes_.substr(i * 10, 10));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The error is that of the range that has it, and the others are read.
+TEST_F(ReadPlanTest, AFailedPieceFailsOnlyTheReadsThatNeedIt) {
+  FaultyFileSystem faulty(&files_);
+  const auto file = Open(&faulty);
+  for (int64_t n = 1; n <= 8; ++n) {
+    faulty.FailAt(0, EIO);
+    ReadPlan plan;
+    for (uint64_t i = 0; i < 8; ++i) plan.Add(file, i * 200, 50);
+    plan.Start();
+    int failed = 0;
+    faulty.FailAt(faulty.operations(FileOperation::kReadAt) + n, EIO, FaultyFileSystem::kOnce, FileOperation::kReadAt);
+    for (uint64_t i = 0; i < 8; ++i) {
+      std::string out(50, '\0');
+      const absl::Status status = file->ReadAt(i * 200, absl::MakeSpan(&out[0], 50));
+      failed += status.ok() ? 0 : 1;
+      EXPECT_TRUE(!status.ok() || out == bytes_.substr(i * 200, 50));
+    }
+    EXPECT_EQ(failed, 0) << "fetched again";
+  }
+  ReadPlan plan;
+  plan.Add(file, 0, 50);
+  plan.Start();
+  faulty.FailAt(faulty.operations(FileOperation::kReadAt) + 1, EIO, FaultyFileSystem::kForEver, FileOperation::kReadAt);
+  std::string out(50, '\0');
+  EXPECT_THAT(file->ReadAt(0, absl::MakeSpan(&out[0], 50)), StatusIs(Code::kUnknown, HasSubstr("f: cannot read at 0")));
+}
+
+TEST_F(ReadPlanTest, AFileThatShrankIsDamage) {
+  class Shrinking final : public ForwardingFileSystem {
+   public:
+    using ForwardingFileSystem::ForwardingFileSystem;
+    ReadShape ShapeOf(IoResult) const override { return kShape; }
+    IoResult ReadManyAt(IoResult, absl::Span<const ReadRange>) override { return -ENODATA; }
+  } shrinking(&memory_);
+  const auto file = Open(&shrinking);
+  std::string out(500, '\0');
+  EXPECT_THAT(file->ReadAt(0, absl::MakeSpan(&out[0], 500)),
+              StatusIs(Code::kDataLoss, HasSubstr("f: had 2000 bytes when it was opened")));
+}
+
+}  // namespace
+}  // namespace tensorcask
