@@ -418,7 +418,7 @@ absl::Status Save::WriteIndex() {
   }
   size_t block_bytes = options_.index_block_bytes;
   if (block_bytes == 0 && options_.alignment != 1) block_bytes = size_t{16} << 10;  // for quick lookups
-  const std::string base = checkpoint::BaseBeside(index_->path(), options_.payload.base.get());
+  const std::string base = checkpoint::BaseBeside(index_->path(), options_.payload.base.get(), options_.file_system);
   return checkpoint::WriteIndex(items_, num_data_files_, base, block_bytes, index_);
 }
 

@@ -25,7 +25,8 @@ absl::Status CheckTarget(const std::string& target, absl::Span<const std::string
   for (const std::string& source : sources) {
     if (LastName(source) != LastName(target)) continue;
     const std::string path = absl::StrCat(FolderOf(source), "/", LastName(probe_path));
-    if (IsThere(path, file_system))
+    // Of a file system that hides temporary files (FileSystem::CreateToPublish), only the path tells.
+    if (source == target || IsThere(path, file_system))
       return absl::InvalidArgumentError(absl::StrCat(target, ": is ", what, ", ", source));
   }
   // A file that cannot be removed is an error: no save works in such a folder.
@@ -40,12 +41,13 @@ absl::Status CheckNotBase(const std::string& target, const BaseLookup* base, boo
   return CheckTarget(target, {location->prefix}, "the base of what is to be saved", overwrite, file_system);
 }
 
-std::string BaseBeside(const std::string& temporary, const BaseLookup* base) {
+std::string BaseBeside(const std::string& temporary, const BaseLookup* base, FileSystem* file_system) {
   if (base == nullptr) return "";
   const std::optional<BaseLookup::Location> location = base->base_location();
   if (!location.has_value()) return "";
   FileSystem* const files = location->file_system;
-  const bool is_beside = IsThere(PrefixBeside(location->prefix, LastName(temporary)), files) &&
+  const bool is_same_folder = files == file_system && FolderOf(location->prefix) == FolderOf(temporary);
+  const bool is_beside = (is_same_folder || IsThere(PrefixBeside(location->prefix, LastName(temporary)), files)) &&
                          IsThere(IndexPath(location->prefix), files);  // a V1 checkpoint has none
   return is_beside ? std::string(LastName(location->prefix)) : "";
 }

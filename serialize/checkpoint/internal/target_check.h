@@ -27,8 +27,8 @@ absl::Status CheckNotBase(const std::string& target, const BaseLookup* base, boo
 
 // The last component of the prefix of the checkpoint that `base` reads, if its index lies in the folder of the file
 // `temporary`, whatever the paths of that folder look like; else "". `base` may be null, or have no location.
-// `temporary` exists.
-std::string BaseBeside(const std::string& temporary, const BaseLookup* base);
+// `temporary` exists in `file_system`, which may hide it.
+std::string BaseBeside(const std::string& temporary, const BaseLookup* base, FileSystem* file_system);
 
 // Errors: FailedPrecondition if `prefix` itself is the name of a device, pipe or socket. A caller who writes to
 // /dev/null does not want /dev/null.index.

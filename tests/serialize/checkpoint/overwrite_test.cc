@@ -224,6 +224,9 @@ TEST(Overwrite, EachFileIsMadeForTheNameThatItGets) {
   options.file_system = &files;
   ASSERT_OK(MergeCheckpoints({"/m", "/n"}, "/merged", options));
   EXPECT_NE(memory.Find("/merged.index"), nullptr);
+  options.overwrite = true;
+  EXPECT_THAT(MergeCheckpoints({"/m", "/n"}, "/n", options),
+              StatusIs(Code::kInvalidArgument, HasSubstr("/n: is one of the checkpoints to merge, /n")));
   EXPECT_EQ(files.unpublished(), 0u);
 }
 
