@@ -64,6 +64,7 @@ PARSERS = {
         "serialize/checkpoint/format/string_codec*", "serialize/checkpoint/format/stored_variants*",
         "serialize/checkpoint/read/[!v]*", "serialize/wire/message/layout_decoder*",
     ],
+    "dcp_metadata": ["serialize/torch/internal/dcp_metadata*", "serialize/torch/internal/dcp_values*", "serialize/stored/boxes*"],
     "dlpack": ["tensor/interop/dlpack*"],
     "exchange_frame": ["serialize/exchange/internal/frame*", "serialize/exchange/message_codec*"],
     "exchange_server": ["serialize/exchange/server*", "serialize/exchange/internal/answer_queue*"],

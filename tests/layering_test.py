@@ -92,7 +92,7 @@ ELSEWHERE = {
     "unsupported/Eigen/": {"tensor/interop", "tests"},
     "xxhash": {"serialize/payload", "tests"},
     "zlib.h": {"serialize/report", "serialize/zip", "tests", "tools"},
-    "zstd": {"serialize/payload", "tests"},
+    "zstd": {"serialize/payload", "serialize/torch", "tests"},
 }
 # In quotes an include without our prefix is a mistake, unless it is one of these.
 QUOTED_ELSEWHERE = ("absl/",) + tuple(ELSEWHERE)

@@ -29,6 +29,7 @@ MODULES = {
         "gguf_peer",
         "onnx_peer",
         "torch_peer",
+        "dcp_peer",
         "messages_peer",
         "tensorflow_peer",
         "tensorflow_forms_peer",

@@ -48,7 +48,7 @@ absl::Span<const FormatOption> FormatOptionList() {
        Field<bool>([](FormatOptions* o) { return &o->onnx.follow_links; })},
       {"opaque-objects",
        "opaque_objects",
-       {"torch"},
+       {"torch", "dcp"},
        Use::kReading,
        "Read a file of torch.save whose pickle names classes that are not known: their names, and nothing else",
        Field<bool>([](FormatOptions* o) { return &o->torch.opaque_objects; })},

@@ -26,6 +26,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
+#include "tensorcask/serialize/archive/formats/dcp_format.h"
 #include "tensorcask/serialize/archive/formats/gguf_format.h"
 #include "tensorcask/serialize/archive/formats/npy_format.h"
 #include "tensorcask/serialize/archive/formats/onnx_format.h"
@@ -43,7 +44,7 @@ struct FormatOptions {
   SafetensorsFormatOptions safetensors;
   NpyFormatOptions npy;  // npy and npz
   GgufFormatOptions gguf;
-  TorchFormatOptions torch;
+  TorchFormatOptions torch;  // torch and dcp
   OnnxFormatOptions onnx;
 };
 
@@ -66,9 +67,10 @@ class AllFormats {
   const NpzArchiveFormat npz_{options_.npy};
   const GgufArchiveFormat gguf_{options_.gguf};
   const TorchArchiveFormat torch_{options_.torch};
+  const DcpArchiveFormat dcp_{options_.torch};
   const OnnxArchiveFormat onnx_{options_.onnx};
   std::vector<const ArchiveFormat*> list_ = {&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_,
-                                             &npz_,        &gguf_,        &torch_,   &onnx_};
+                                             &npz_,        &gguf_,        &torch_,   &dcp_,         &onnx_};
   const std::vector<std::unique_ptr<const ArchiveFormat>> others_;
 };
 

@@ -175,6 +175,19 @@ constexpr Global kGlobals[] = {
     {"torch.uint8", GlobalUse::kDType, DType::kUint8, 1},
 };
 
+// Classes of the .metadata file of a distributed checkpoint. Sorted by name.
+constexpr Global kMetadataGlobals[] = {
+    {"torch.distributed.checkpoint.filesystem._StorageInfo", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata.BytesStorageMetadata", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata.ChunkStorageMetadata", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata.Metadata", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata.MetadataIndex", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata.StorageMeta", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata.TensorProperties", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata.TensorStorageMetadata", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING", GlobalUse::kPlainObject},
+};
+
 // Modules and functions that a harmful pickle names; the first match counts. A name that ends with a dot is that of a
 // module.
 struct Harm {
@@ -229,13 +242,21 @@ constexpr int Compare(absl::string_view a, absl::string_view b) {
   return a.size() == b.size() ? 0 : a.size() < b.size() ? -1 : 1;
 }
 
-constexpr bool IsSorted() {
-  for (size_t i = 1; i < std::size(kGlobals); ++i) {
-    if (Compare(kGlobals[i - 1].name, kGlobals[i].name) >= 0) return false;
+template <size_t kCount>
+constexpr bool IsSorted(const Global (&table)[kCount]) {
+  for (size_t i = 1; i < kCount; ++i) {
+    if (Compare(table[i - 1].name, table[i].name) >= 0) return false;
   }
   return true;
 }
-static_assert(IsSorted(), "FindGlobal searches by halves");
+static_assert(IsSorted(kGlobals) && IsSorted(kMetadataGlobals), "Find searches by halves");
+
+template <size_t kCount>
+const Global* Find(const Global (&table)[kCount], absl::string_view name) {
+  const Global* const found = std::lower_bound(std::begin(table), std::end(table), name,
+                                               [](const Global& a, absl::string_view b) { return a.name < b; });
+  return found != std::end(table) && found->name == name ? found : nullptr;
+}
 
 }  // namespace
 
@@ -246,9 +267,23 @@ const Global* FindGlobal(absl::string_view name) {
     on_host = absl::StrCat("torch.", name.substr(kCuda.size()));
     name = on_host;
   }
-  const Global* const found = std::lower_bound(std::begin(kGlobals), std::end(kGlobals), name,
-                                               [](const Global& a, absl::string_view b) { return a.name < b; });
-  return found != std::end(kGlobals) && found->name == name ? found : nullptr;
+  return Find(kGlobals, name);
+}
+
+const Global* FindMetadataGlobal(absl::string_view name) {
+  if (const Global* const own = Find(kMetadataGlobals, name); own != nullptr) return own;
+  const Global* const shared = Find(kGlobals, name);
+  if (shared == nullptr) return nullptr;
+  switch (shared->use) {
+    case GlobalUse::kDType:
+    case GlobalUse::kLayout:
+    case GlobalUse::kSize:
+    case GlobalUse::kPath:
+    case GlobalUse::kDict:
+      return shared;
+    default:
+      return nullptr;
+  }
 }
 
 const Global* FindGlobalOf(GlobalUse use, DType dtype) {

@@ -62,6 +62,9 @@ struct Global {
 
 // The row of the table with this name; null if there is none. "torch.cuda.FloatStorage" is "torch.FloatStorage".
 const Global* FindGlobal(absl::string_view name);
+// The same of the second, smaller table: what the .metadata file of a distributed checkpoint may name. Those are its
+// classes, sizes, dtypes, layouts and paths; nothing in it makes a tensor.
+const Global* FindMetadataGlobal(absl::string_view name);
 // The first row of this use and dtype: torch.ByteStorage for kStorage and uint8. Null if there is none.
 const Global* FindGlobalOf(GlobalUse use, DType dtype);
 

@@ -287,6 +287,7 @@ class Machine {
       }
       case 'Q': {
         CASK_RETURN_IF_ERROR(Need(1));
+        if (options_.dcp_metadata) return Bad("declares a storage; the metadata of a checkpoint has none");
         return Push(FindStorage(Pop(), &storages_, &builder_));
       }
       case 'h':
@@ -415,9 +416,16 @@ class Machine {
       return Bad(absl::StrCat("a global with a name of more than ", kMostNameBytes, " bytes"));
     }
     const std::string full = absl::StrCat(module, ".", name);
-    if (const Global* const global = FindGlobal(full); global != nullptr) {
+    if (const Global* const global = options_.dcp_metadata ? FindMetadataGlobal(full) : FindGlobal(full);
+        global != nullptr) {
       Push(builder_.NewGlobal(*global));
       return absl::OkStatus();
+    }
+    if (options_.dcp_metadata) {
+      const absl::string_view harm = WhatItWouldDo(full);
+      return absl::UnimplementedError(
+          absl::StrCat("names ", Quoted(full), ", which ",
+                       harm.empty() ? "is not one of the names of the metadata of a distributed checkpoint" : harm));
     }
     const bool is_module = options_.torchscript && absl::StartsWith(full, kTorchScript);
     if (!is_module && !options_.opaque_objects) {

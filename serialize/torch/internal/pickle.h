@@ -148,6 +148,7 @@ struct Pickle {
 struct PickleOptions {
   bool opaque_objects = false;  // a name outside the table becomes an opaque object; else it is refused
   bool torchscript = false;     // names that begin with "__torch__." are modules: plain objects
+  bool dcp_metadata = false;    // the names are those of FindMetadataGlobal, and there are no storages
 };
 
 // The pickle at the start of `bytes`, which outlive the result. Errors, which name a position: DataLoss if an

@@ -1,0 +1,61 @@
+// The files of torch.save inside the files of a distributed checkpoint.
+//
+//   CASK_ASSIGN_OR_RETURN(DcpItems items, DcpItems::Of("/run/.metadata", options));
+//   CASK_RETURN_IF_ERROR(items.Check(item));                    // the file is there, and long enough
+//   CASK_ASSIGN_OR_RETURN(const auto reader, items.Open(item)); // its one tensor, or a value
+
+#ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_DCP_ITEMS_H_
+#define TENSORCASK_SERIALIZE_TORCH_INTERNAL_DCP_ITEMS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/contained_folder.h"
+#include "tensorcask/serialize/torch/internal/dcp_metadata.h"
+#include "tensorcask/serialize/torch/torch_reader.h"
+
+namespace tensorcask::torch {
+
+class DcpItems {
+ public:
+  // Errors: as ContainedFolder::Of.
+  static absl::StatusOr<DcpItems> Of(const std::string& metadata_path, const TorchReaderOptions& options);
+
+  // Opens the file of the item, once for all items. Not thread-safe. Errors: DataLoss, naming the file, if it is
+  // missing or shorter than the item, or its name leaves the folder; Unimplemented for a transform that is not known.
+  absl::Status Check(const DcpItem& item);
+  // Says of each item that Check passed whether it shares bytes with another one, in the order of `items`.
+  std::vector<absl::Status> CheckApart(const std::vector<const DcpItem*>& items) const;
+
+  // Reads the item. Requires: Check was OK. Errors, naming the file and the item: as TorchReader::OpenSource; DataLoss
+  // for a zstd frame that is damaged; ResourceExhausted past a limit.
+  absl::StatusOr<std::unique_ptr<const TorchReader>> Open(const DcpItem& item) const;
+  static bool IsCompressed(const DcpItem& item) { return !item.transforms.empty(); }
+
+  const ContainedFolder& folder() const { return folder_; }
+  std::string PathOf(const DcpItem& item) const { return folder_.PathOf(item.file); }
+  std::vector<std::string> files() const;  // that were opened or are missing, sorted
+
+ private:
+  struct File {
+    std::shared_ptr<const ByteSource> source;
+    absl::Status status;
+  };
+
+  DcpItems(ContainedFolder folder, const TorchReaderOptions& options) : folder_(std::move(folder)), options_(options) {}
+
+  ContainedFolder folder_;
+  TorchReaderOptions options_;
+  std::map<std::string, File> files_;  // by name
+};
+
+}  // namespace tensorcask::torch
+
+#endif  // TENSORCASK_SERIALIZE_TORCH_INTERNAL_DCP_ITEMS_H_
