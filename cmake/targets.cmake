@@ -130,6 +130,7 @@ tensorcask_room(io
     serialize/io/file_system.cc
     serialize/io/file_system_router.cc
     serialize/io/files.cc
+    serialize/io/internal/announced_reads.cc
     serialize/io/internal/open_beneath.cc
     serialize/io/internal/system_files.cc
     serialize/io/listing_budget.cc
@@ -137,6 +138,7 @@ tensorcask_room(io
     serialize/io/paced_sink.cc
     serialize/io/posix_file_system.cc
     serialize/io/publication.cc
+    serialize/io/read_plan.cc
     serialize/io/replaced_files.cc
     serialize/io/stale_temporaries.cc
   HEADERS
@@ -155,6 +157,7 @@ tensorcask_room(io
     serialize/io/file_system_router.h
     serialize/io/files.h
     serialize/io/forwarding_file_system.h
+    serialize/io/internal/announced_reads.h
     serialize/io/internal/open_beneath.h
     serialize/io/internal/path_limits.h
     serialize/io/internal/retry.h
@@ -166,6 +169,7 @@ tensorcask_room(io
     serialize/io/paced_sink.h
     serialize/io/piece_buffer.h
     serialize/io/publication.h
+    serialize/io/read_plan.h
     serialize/io/replaced_files.h
     serialize/io/stale_temporaries.h
   LINK
@@ -376,11 +380,13 @@ tensorcask_room(protowire
 
 tensorcask_room(stored
   SOURCES
+    serialize/stored/boxes.cc
     serialize/stored/element_runs.cc
     serialize/stored/elements.cc
     serialize/stored/internal/element_check.cc
     serialize/stored/packed_elements.cc
   HEADERS
+    serialize/stored/boxes.h
     serialize/stored/element_runs.h
     serialize/stored/elements.h
     serialize/stored/internal/element_check.h
@@ -391,7 +397,9 @@ tensorcask_room(stored
     Tensorcask::io
     Tensorcask::strided
     Tensorcask::tensor
+    absl::flat_hash_map
     absl::flat_hash_set
+    absl::function_ref
     absl::inlined_vector
     absl::span
     absl::status
@@ -870,6 +878,10 @@ tensorcask_room(safetensors
 
 tensorcask_room(torch
   SOURCES
+    serialize/torch/dcp_reader.cc
+    serialize/torch/internal/dcp_items.cc
+    serialize/torch/internal/dcp_metadata.cc
+    serialize/torch/internal/dcp_values.cc
     serialize/torch/internal/globals.cc
     serialize/torch/internal/numpy_values.cc
     serialize/torch/internal/pickle.cc
@@ -884,10 +896,15 @@ tensorcask_room(torch
     serialize/torch/internal/tensor_list.cc
     serialize/torch/internal/tensor_walk.cc
     serialize/torch/internal/torch_file.cc
+    serialize/torch/internal/zstd_item.cc
     serialize/torch/torch_reader.cc
     serialize/torch/torch_writer.cc
   HEADERS
+    serialize/torch/dcp_reader.h
     serialize/torch/internal/call_arguments.h
+    serialize/torch/internal/dcp_items.h
+    serialize/torch/internal/dcp_metadata.h
+    serialize/torch/internal/dcp_values.h
     serialize/torch/internal/globals.h
     serialize/torch/internal/numpy_values.h
     serialize/torch/internal/pickle.h
@@ -903,6 +920,7 @@ tensorcask_room(torch
     serialize/torch/internal/tensor_list.h
     serialize/torch/internal/tensor_walk.h
     serialize/torch/internal/torch_file.h
+    serialize/torch/internal/zstd_item.h
     serialize/torch/torch_reader.h
     serialize/torch/torch_writer.h
   LINK
@@ -919,7 +937,9 @@ tensorcask_room(torch
     absl::span
     absl::status
     absl::statusor
-    absl::strings)
+    absl::strings
+  LINK_PRIVATE
+    Tensorcask::dependency_zstd)
 
 tensorcask_room(archive
   SOURCES
@@ -937,6 +957,7 @@ tensorcask_room(archive
     serialize/archive/element_totals.cc
     serialize/archive/formats/all_formats.cc
     serialize/archive/formats/checkpoint_format.cc
+    serialize/archive/formats/dcp_format.cc
     serialize/archive/formats/gguf_format.cc
     serialize/archive/formats/internal/content_blocks.cc
     serialize/archive/formats/internal/sharded_reader.cc
@@ -979,6 +1000,7 @@ tensorcask_room(archive
     serialize/archive/element_totals.h
     serialize/archive/formats/all_formats.h
     serialize/archive/formats/checkpoint_format.h
+    serialize/archive/formats/dcp_format.h
     serialize/archive/formats/gguf_format.h
     serialize/archive/formats/internal/content_blocks.h
     serialize/archive/formats/internal/forwarding_reader.h
