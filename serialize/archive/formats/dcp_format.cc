@@ -31,7 +31,7 @@ class DcpArchiveReader final : public ArchiveReader {
     read.lenient = options.lenient;
     read.verify = options.verify_checksums;
     read.opaque_objects = of_format.opaque_objects;
-    read.listing = options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
+    read.listing = options.listing_or_new();
     CASK_ASSIGN_OR_RETURN(DcpReader reader, DcpReader::Open(path, read));
     std::vector<ArchiveEntry> entries;
     entries.reserve(reader.entries().size());
@@ -139,8 +139,8 @@ bool DcpArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
                                    [](const std::string& name) { return absl::EndsWith(name, kExtension); });
 }
 
-std::vector<std::string> DcpArchiveFormat::FindIn(const std::string& folder,
-                                                  absl::Span<const std::string> names) const {
+std::vector<std::string> DcpArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                                  FileSystem* /*file_system*/) const {
   if (std::find(names.begin(), names.end(), kDcpMetadataFile) == names.end()) return {};
   return {absl::StrCat(folder, "/", kDcpMetadataFile)};
 }

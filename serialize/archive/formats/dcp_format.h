@@ -29,7 +29,8 @@ class DcpArchiveFormat final : public ArchiveFormat {
   bool HoldsDType(DType dtype) const override { return dtype != DType::kInvalid; }
   // The folder, its .metadata, or one of its files, for an error that names the folder.
   bool Recognizes(const ArchiveProbe& probe) const override;
-  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names) const override;
+  std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
+                                  FileSystem* file_system) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
 
