@@ -32,7 +32,7 @@ struct ArchiveEntry {
   // Two entries of one shard with the same number have bytes in common, or at least a storage: names of one tensor,
   // views of one storage. nullopt: the format does not say, or there are no bytes.
   std::optional<uint64_t> storage_id;
-  std::string alias_of;                   // not empty: this is another name of the tensor `alias_of`
+  std::string alias_of;  // not empty: this is another name of the tensor `alias_of`
   // Not OK: the tensor is only listed, and every Read of it fails for this reason. Unimplemented: a dtype or form that
   // this version does not know. FailedPrecondition: the file has only parts of it, which ReadSlice returns. DataLoss:
   // its file, member or record is missing or damaged; what is not known of it (dtype, shape) is kInvalid and [].

@@ -87,7 +87,7 @@ class ValueTree {
   Id AddItems(ValueKind kind, absl::Span<const Id> items);  // kList, kTuple, kSet, kSize
   // A list without items that says what they would be: numbers of `item_bits` bits, or texts (0).
   Id AddEmptyList(ValueKind item_kind, int item_bits);
-  Id AddMap(absl::Span<const std::pair<Id, Id>> entries);   // keys and values; FindValue finds the last of equal keys
+  Id AddMap(absl::Span<const std::pair<Id, Id>> entries);  // keys and values; FindValue finds the last of equal keys
   Id AddObject(absl::string_view class_name, Id arguments, Id state);
 
   bool empty() const { return nodes_.empty(); }
