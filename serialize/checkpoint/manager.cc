@@ -161,6 +161,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   const std::string& name() const { return options_.name; }
   FileSystem* files() const { return options_.writer.file_system; }
   std::string PrefixOf(int64_t step) const { return checkpoint::StepPrefix(folder_, options_.name, step); }
+  const std::vector<std::string>& notes() const { return notes_; }
   std::vector<int64_t> steps() const {
     if (!owner_.IsThisProcess()) return {};
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -232,7 +233,8 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   const OwnerProcess owner_;
   const std::string folder_;
   CheckpointManagerOptions options_;
-  FileLock lock_;
+  FileLock lock_;                   // holds nothing where there are no locks
+  std::vector<std::string> notes_;  // of Open
   // An operation failed, so the folder may hold more or fewer steps than steps_.
   bool in_doubt_ = false;
   std::map<int64_t, double> times_;  // of steps, from the state file when Open read it
@@ -263,13 +265,20 @@ absl::Status CheckpointManager::Impl::Start() {
 
 absl::Status CheckpointManager::Impl::Lock() {
   const std::string path = checkpoint::LockPath(folder_, options_.name);
-  CASK_ASSIGN_OR_RETURN(FileLock lock, FileLock::Acquire(path, files()));
-  if (!lock.is_held()) {
+  absl::StatusOr<FileLock> lock = FileLock::Acquire(path, files());
+  if (absl::IsUnimplemented(lock.status())) {
+    notes_.push_back(absl::StrCat(folder_,
+                                  ": this file system has no locks, so another checkpoint manager may have the ",
+                                  "folder open; what killed saves left is not removed"));
+    return absl::OkStatus();
+  }
+  CASK_RETURN_IF_ERROR(lock.status());
+  if (!lock->is_held()) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": is locked by another checkpoint manager of this folder; close it or end its process (",
                      "\"fuser\" with this path names it). Removing the file does not help"));
   }
-  lock_ = std::move(lock);
+  lock_ = *std::move(lock);
   return absl::OkStatus();
 }
 
@@ -331,7 +340,8 @@ absl::Status CheckpointManager::Impl::Scan() {
     steps_ = std::move(steps);
     passing_ = std::move(passing);
   }
-  return RemoveLeftovers(leftovers);
+  // Without a lock, another manager may be writing them.
+  return lock_.is_held() ? RemoveLeftovers(leftovers) : absl::OkStatus();
 }
 
 absl::Status CheckpointManager::Impl::RemoveLeftovers(const std::vector<std::string>& names) {
@@ -588,6 +598,7 @@ absl::StatusOr<BackgroundSave> CheckpointManager::SaveInBackground(
 }
 
 std::vector<int64_t> CheckpointManager::steps() const { return impl_->steps(); }
+const std::vector<std::string>& CheckpointManager::notes() const { return impl_->notes(); }
 std::string CheckpointManager::PrefixOf(int64_t step) const { return impl_->PrefixOf(step); }
 
 absl::StatusOr<CheckpointReader> OpenLatestCheckpoint(const std::string& folder, const std::string& name,

@@ -113,6 +113,10 @@ class CheckpointManager {
   absl::StatusOr<BackgroundSave> SaveInBackground(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
 
   std::vector<int64_t> steps() const;  // that exist, ascending
+  // Sentences about unusual things that Open found. Where the file system has no locks, Open says so here and goes on:
+  // two managers of one folder then do not overwrite each other's steps, since a step is only published under a name
+  // that is free, but each may remove old steps of the other. What killed saves left stays.
+  const std::vector<std::string>& notes() const;
   std::string PrefixOf(int64_t step) const;
   absl::StatusOr<LatestCheckpoint> Latest(CheckStep check = CheckStep::kEverything) const;
   // A reader of the newest step that is whole, with its base if it is stored as deltas. Ignores the file system in

@@ -17,6 +17,7 @@
 #include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
+#include "tensorcask/tests/support/uploading_file_system.h"
 
 namespace tensorcask {
 namespace {
@@ -26,6 +27,7 @@ using ::tensorcask::testing::On;
 using ::tensorcask::testing::SaveStep;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
+using ::tensorcask::testing::UploadingFileSystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -198,6 +200,26 @@ TEST(CheckpointManagerTest, TheStateFileOfTwoRunsIsCleanedByNeither) {
   memory.Put("/run/checkpoint.tmp-0123456789abcdef", "x");
   ASSERT_OK(CheckpointManager::Open("/run", On(&memory)));
   EXPECT_NE(memory.Find("/run/checkpoint.tmp-0123456789abcdef"), nullptr);
+}
+
+// Two managers of one folder, as on an object store: each publishes only under names that are free.
+TEST(CheckpointManagerTest, GoesOnWithANoteWhereThereAreNoLocks) {
+  MemoryFileSystem memory;
+  UploadingFileSystem files(&memory);
+  memory.MakeFolder("/run");
+  memory.Put("/run/ckpt-7.data-00000-of-00001", "of a save that goes on elsewhere");
+  ASSERT_OK_AND_ASSIGN(CheckpointManager first, CheckpointManager::Open("/run", On(&files, 2)));
+  ASSERT_OK_AND_ASSIGN(CheckpointManager second, CheckpointManager::Open("/run", On(&files, 2)));
+  EXPECT_THAT(first.notes(), ElementsAre(HasSubstr("/run: this file system has no locks")));
+  ASSERT_OK(SaveStep(&first, 1));
+  EXPECT_THAT(SaveStep(&second, 1), StatusIs(Code::kAlreadyExists, HasSubstr("ckpt-1")));
+  for (const int64_t step : {2, 3}) ASSERT_OK(SaveStep(&first, step));
+  EXPECT_THAT(first.steps(), ElementsAre(2, 3));
+  EXPECT_EQ(memory.Find("/run/ckpt-1.index"), nullptr);
+  EXPECT_NE(memory.Find("/run/ckpt-7.data-00000-of-00001"), nullptr);
+  ASSERT_OK_AND_ASSIGN(const LatestCheckpoint latest, second.Latest());
+  EXPECT_EQ(latest.step, 3);
+  EXPECT_EQ(files.unpublished(), 0u);
 }
 
 }  // namespace
