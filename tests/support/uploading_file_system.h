@@ -100,6 +100,7 @@ class UploadingFileSystem final : public ForwardingFileSystem {
   IoResult RemoveUnlocked(const std::string&) override { return -EOPNOTSUPP; }
   IoResult SetPublic(IoResult) override { return -EOPNOTSUPP; }
   ReadShape read_shape() const override { return {uint64_t{8} << 20, 16, uint64_t{1} << 20}; }
+  ReadShape ShapeOf(IoResult) const override { return read_shape(); }
 
  private:
   struct Upload {
