@@ -115,9 +115,12 @@ class Dcp(peer.Scratch):
             self.assert_listed(folder, tensors)
             peer.carried(TORCH, f"{world_size} processes write a distributed checkpoint, we read", len(tensors))
             self.assert_listed(os.path.join(folder, ".metadata"), tensors)
-            # Through a conversion.
-            ours.tool("convert", folder, self.path("ours.safetensors"), "--exclude", "no such tensor")
-            self.assert_listed(self.path("ours.safetensors"), tensors)
+            # Safetensors has no complex128.
+            ours.tool("convert", folder, self.path("ours.safetensors"), "--exclude", "*.complex128")
+            self.assert_listed(
+                self.path("ours.safetensors"),
+                {name: tensor for name, tensor in tensors.items() if tensor.dtype != torch.complex128},
+            )
             os.remove(self.path("ours.safetensors"))
             # Nested, with the values.
             ours.tool("convert", folder, self.path("ours.pt"))
