@@ -133,7 +133,7 @@ absl::StatusOr<std::vector<UnfinishedUpload>> ObjectStore::ListUploads(const std
     const internal::HttpAnswer answer =
         impl_->requests.ListUploads(url, key_prefix, page.next_key, page.next_upload_id);
     if (answer.result < 0) {
-      return WithErrorNumber(absl::Status(IoError(answer.result, prefix, "list the uploads").code(),
+      return WithErrorNumber(absl::Status(IoError(answer.result, prefix, "list the uploads", nullptr).code(),
                                           absl::StrCat(prefix, ": cannot list the uploads: ", answer.detail)),
                              static_cast<int>(-answer.result));
     }
@@ -159,7 +159,7 @@ absl::Status ObjectStore::RemoveUpload(const UnfinishedUpload& upload) {
   CASK_ASSIGN_OR_RETURN(const internal::ObjectUrl url, internal::ParseObjectUrl(upload.path));
   const internal::HttpAnswer answer = impl_->requests.AbortUpload(url, upload.upload_id);
   if (answer.result >= 0 || answer.result == -ENOENT) return absl::OkStatus();
-  const absl::StatusCode code = IoError(answer.result, upload.path, "remove the upload").code();
+  const absl::StatusCode code = IoError(answer.result, upload.path, "remove the upload", nullptr).code();
   return WithErrorNumber(absl::Status(code, absl::StrCat(upload.path, ": cannot remove the upload: ", answer.detail)),
                          static_cast<int>(-answer.result));
 }

@@ -53,7 +53,9 @@ std::optional<ContentRange> ParseContentRange(absl::string_view text) {
 std::string ParseETag(absl::string_view text) {
   absl::string_view tag = text;
   const bool is_weak = absl::ConsumePrefix(&tag, "W/");
-  const bool is_quoted = absl::ConsumePrefix(&tag, "\"") && absl::ConsumeSuffix(&tag, "\"");
+  const bool opens = absl::ConsumePrefix(&tag, "\"");
+  const bool is_quoted = absl::ConsumeSuffix(&tag, "\"") && opens;
+  if (opens != is_quoted) return "";
   if (text.size() > kMaxTagBytes || (is_weak && !is_quoted) || (!is_quoted && tag.empty())) return "";
   if (!std::all_of(tag.begin(), tag.end(), [](char c) { return c != '"' && IsVisible(c); })) return "";
   return is_quoted ? std::string(text) : absl::StrCat("\"", tag, "\"");
