@@ -57,6 +57,7 @@ COUNTED = Build(
 # The files of which each target is to reach all that input can reach. A target that is called as a room: those of the
 # room.
 PARSERS = {
+    "answer_headers": ["serialize/object_store/internal/http_headers*", "serialize/object_store/internal/object_url*"],
     "bundle": [
         "serialize/checkpoint/*reader*", "serialize/checkpoint/salvage*", "serialize/checkpoint/table/*reader*",
         "serialize/checkpoint/table/block_search*", "serialize/checkpoint/table/table_salvage*",
@@ -80,11 +81,13 @@ PARSERS = {
         "serialize/payload/internal/payload_index*",
     ],
     "payload_round_trip": ["serialize/payload/*.cc", "serialize/payload/*/*.cc"],
+    "profile_file": ["serialize/object_store/internal/profile_file*"],
     "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
     "safetensors": ["serialize/safetensors/safetensors_reader*", "serialize/safetensors/internal/*"],
     "served_list": ["serialize/serve/*"],
     "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
     "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],
+    "store_answer": ["serialize/object_store/internal/xml_answer*"],
     "table": ["serialize/checkpoint/table/table_reader*", "serialize/checkpoint/table/block_reader*"],
     "table_block": ["serialize/checkpoint/table/block_reader*"],
     "tensor_proto": [
@@ -106,7 +109,7 @@ def parsers_of(name):
 
 PACKAGES = [
     "absl_cord", "absl_flat_hash_map", "absl_flat_hash_set", "absl_inlined_vector", "absl_status", "absl_statusor",
-    "absl_str_format", "absl_strings", "absl_time", "protobuf", "libxxhash", "libzstd", "zlib",
+    "absl_str_format", "absl_strings", "absl_time", "expat", "libcurl", "protobuf", "libxxhash", "libzstd", "zlib",
 ]  # fmt: skip
 OTHER_LIBRARIES = ["-lsnappy"]  # those without a .pc file
 
