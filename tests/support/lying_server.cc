@@ -16,8 +16,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "tensorcask/serialize/object_store/internal/sha256.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/crc32c.h"
 
@@ -170,6 +172,48 @@ bool SendAnswer(int socket, const Exchange& exchange) {
   return SendAll(socket, head) && SendAll(socket, body);
 }
 
+std::string HmacSha256(std::string key, absl::string_view text) {
+  constexpr size_t kBlock = 64;
+  if (key.size() > kBlock) key = absl::HexStringToBytes(internal::Sha256Hex(key));
+  key.resize(kBlock, '\0');
+  std::string inner = key;
+  std::string outer = key;
+  for (char& byte : inner) byte = static_cast<char>(byte ^ 0x36);
+  for (char& byte : outer) byte = static_cast<char>(byte ^ 0x5c);
+  return absl::HexStringToBytes(
+      internal::Sha256Hex(outer + absl::HexStringToBytes(internal::Sha256Hex(absl::StrCat(inner, text)))));
+}
+
+// Whether the signature is that of Amazon's rules ("Signature Version 4 for S3"), from the decoded request.
+bool IsSigned(const ServerRequest& request, const std::string& secret) {
+  const std::string text = request.Header("authorization");
+  const auto field = [&](const std::string& name) {
+    const size_t start = text.find(name + "=");
+    if (start == std::string::npos) return std::string();
+    const size_t from = start + name.size() + 1;
+    return text.substr(from, text.find_first_of(", ", from) - from);
+  };
+  const std::string names = field("SignedHeaders");
+  const std::vector<std::string> scope = absl::StrSplit(field("Credential"), '/');
+  if (scope.size() != 5) return false;
+  std::string query;
+  for (const auto& [name, value] : request.query) {  // a map is sorted
+    absl::StrAppend(&query, query.empty() ? "" : "&", absl::StrReplaceAll(Encoded(name), {{"/", "%2F"}}), "=",
+                    absl::StrReplaceAll(Encoded(value), {{"/", "%2F"}}));
+  }
+  std::string canonical = absl::StrCat(request.method, "\n/", Encoded(request.path), "\n", query, "\n");
+  for (const absl::string_view name : absl::StrSplit(names, ';')) {
+    absl::StrAppend(&canonical, name, ":", request.Header(std::string(name)), "\n");
+  }
+  absl::StrAppend(&canonical, "\n", names, "\n", request.Header("x-amz-content-sha256"));
+  const std::string scope_text = absl::StrCat(scope[1], "/", scope[2], "/", scope[3], "/", scope[4]);
+  const std::string to_sign = absl::StrCat("AWS4-HMAC-SHA256\n", request.Header("x-amz-date"), "\n", scope_text, "\n",
+                                           internal::Sha256Hex(canonical));
+  std::string key = "AWS4" + secret;
+  for (size_t i = 1; i < scope.size(); ++i) key = HmacSha256(key, scope[i]);
+  return absl::BytesToHexString(HmacSha256(key, to_sign)) == field("Signature");
+}
+
 void Reset(int socket) {
   const linger now = {1, 0};
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
@@ -251,8 +295,10 @@ void LyingServer::Serve(int socket) {
     ServerRequest request;
     if (!ReadRequest(&reader, &request)) break;
     Lie lie;
+    std::string secret;
     {
       std::lock_guard<std::mutex> lock(mutex_);
+      secret = secret_;
       const size_t number = requests_.size();
       ServerRequest seen = request;
       seen.body.clear();
@@ -262,7 +308,9 @@ void LyingServer::Serve(int socket) {
       if (found != lies_.end()) lie = found->second;
     }
     Exchange exchange(request, [this](Exchange* honest) { Work(honest); });
-    if (lie) {
+    if (!secret.empty() && !IsSigned(request, secret)) {
+      exchange.Fail(403, "SignatureDoesNotMatch");
+    } else if (lie) {
       lie(&exchange);
     } else {
       exchange.Work();
@@ -324,6 +372,11 @@ void LyingServer::LieFrom(size_t request, Lie lie) {
   std::lock_guard<std::mutex> lock(mutex_);
   lies_from_ = request;
   steady_lie_ = std::move(lie);
+}
+
+void LyingServer::CheckSignatures(const std::string& secret) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  secret_ = secret;
 }
 
 void LyingServer::TellTheTruth() {

@@ -110,6 +110,9 @@ class LyingServer {
   size_t num_requests() const;
   void ForgetRequests();
 
+  // Answers 403 to every request that is not signed with this secret (Signature Version 4). "" (the default): to none.
+  void CheckSignatures(const std::string& secret);
+
   // How this store differs from Amazon's.
   std::atomic<bool> ignores_ranges{false};    // as a simple web server does
   std::atomic<bool> repeats_complete{true};   // false: a second complete gets 404, as MinIO answers
@@ -146,6 +149,7 @@ class LyingServer {
   std::map<std::string, Object> objects_;
   std::map<std::string, Upload> uploads_;
   int made_ = 0;  // objects, parts and uploads
+  std::string secret_;
   std::vector<ServerRequest> requests_;
   std::map<size_t, Lie> lies_;
   size_t lies_from_ = SIZE_MAX;

@@ -519,6 +519,32 @@ TEST(ObjectStore, RequestsAreSignedAndCounted) {
   for (const ServerRequest& request : server.requests()) EXPECT_EQ(request.Header("authorization"), "");
 }
 
+TEST(ObjectStore, SignaturesAreThoseOfTheRules) {
+  LyingServer server;
+  server.CheckSignatures(kTestSecret);
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  for (const char* name : {"plain", "a b+c%d:e=f&g?h", "größe/~x"}) {
+    SCOPED_TRACE(name);
+    const std::string path = absl::StrCat("s3://bucket/", name);
+    ASSERT_OK(SaveCheckpoint(files, path, {PatternTensor(12 << 20)}));  // create, parts, complete, put, head
+    std::string read;
+    ASSERT_EQ(ReadFile(files, path + ".data-00000-of-00001", &read), 0) << files->LastDetail();
+  }
+  std::vector<std::string> names;
+  EXPECT_EQ(files->List("s3://bucket/", &names), 0) << files->LastDetail();
+  ASSERT_OK(store->ListUploads("s3://bucket/"));
+  EXPECT_EQ(files->Remove("s3://bucket/plain.index"), 0) << files->LastDetail();
+  const IoResult handle = files->CreateToPublish("s3://bucket/a.tmp-0000000000000000", "s3://bucket/a");
+  ASSERT_EQ(files->Append(handle, PatternBytes(11 << 20)), 11 << 20);
+  EXPECT_EQ(files->Close(handle), 0);
+  EXPECT_EQ(files->Remove("s3://bucket/a.tmp-0000000000000000"), 0) << files->LastDetail();  // abort
+  server.CheckSignatures("another secret");
+  std::string read;
+  EXPECT_EQ(ReadFile(files, "s3://bucket/plain.data-00000-of-00001", &read), -EACCES);
+  EXPECT_THAT(files->LastDetail(), HasSubstr("SignatureDoesNotMatch"));
+}
+
 TEST(ObjectStore, SecretsAreInNoMessage) {
   LyingServer server;
   ObjectStoreOptions options = OptionsFor(server);
