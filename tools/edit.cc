@@ -28,6 +28,7 @@
 #include "tensorcask/tools/metadata_options.h"
 #include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
+#include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -139,6 +140,7 @@ absl::StatusOr<ExitCode> Edit(const EditFlags& flags, Console& console) {
   if (!flags.output.empty()) CASK_RETURN_IF_ERROR(CheckDestination(flags.output));
   CASK_ASSIGN_OR_RETURN(const ArchiveEdits edits, ParseEdits(flags));
   FileEditOptions options;
+  options.file_system = ToolFiles();
   options.output = flags.output;
   options.dry_run = true;
   options.lenient = flags.lenient;

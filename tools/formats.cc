@@ -16,6 +16,7 @@
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/graph_format.h"
 #include "tensorcask/tools/tensorproto_text_format.h"
+#include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {
 
@@ -50,12 +51,15 @@ std::vector<std::string> TargetFormatNames() {
 
 absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBase(const std::string& path) {
   if (path.empty()) return nullptr;
-  CASK_ASSIGN_OR_RETURN(CheckpointReader base, CheckpointReader::Open(path));
+  CheckpointReaderOptions options;
+  options.read.file_system = ToolFiles();
+  CASK_ASSIGN_OR_RETURN(CheckpointReader base, CheckpointReader::Open(path, options));
   return std::make_shared<const CheckpointReader>(std::move(base));
 }
 
 absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const std::string& base) {
   CheckpointReaderOptions options;
+  options.read.file_system = ToolFiles();
   CASK_ASSIGN_OR_RETURN(options.base, OpenBase(base));
   return CheckpointReader::Open(path, options);
 }
@@ -64,8 +68,8 @@ absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const s
 // unless there is a '/' in front of it: "runs/lr=0.1/w.npy".
 NamedPath SplitOperand(const std::string& operand) {
   const auto names_input = [](const std::string& path) {
-    return path == "-" || absl::StartsWith(path, ServedArchiveFormat::kScheme) || access(path.c_str(), F_OK) == 0 ||
-           access((path + ".index").c_str(), F_OK) == 0;
+    return path == "-" || absl::StartsWith(path, ServedArchiveFormat::kScheme) || IsOfStore(path) ||
+           access(path.c_str(), F_OK) == 0 || access((path + ".index").c_str(), F_OK) == 0;
   };
   const size_t first = operand.find('=');
   if (first == std::string::npos || first == 0 || names_input(operand)) return {"", operand};
@@ -102,7 +106,9 @@ absl::Status CheckDestination(const std::string& path) {
   }
   const std::string name = path.substr(path.rfind('/') + 1);
   const bool names_folder = name.empty() ? !path.empty() : name == "." || name == "..";
-  const bool is_folder = DescribeFile(path, FileSystem::Posix()).value_or(FileInfo()).type == FileInfo::Type::kFolder;
+  // A folder of a store is a name that ends in a slash.
+  const bool is_folder =
+      !IsOfStore(path) && DescribeFile(path, ToolFiles()).value_or(FileInfo()).type == FileInfo::Type::kFolder;
   if (!names_folder && !is_folder) return absl::OkStatus();
   return Misuse(absl::StrCat(path, ": is a folder; wanted the name of a file to write, such as ", path,
                              name.empty() ? "" : "/", "model"));
@@ -134,6 +140,7 @@ absl::StatusOr<ArchiveWriterOptions> WriterOptions(const std::string& path, cons
     if (!wrong.empty()) return Misuse(wrong);
   }
   ArchiveWriterOptions write;
+  write.file_system = ToolFiles();
   write.overwrite = options.overwrite;
   write.alignment = options.alignment;
   write.level = options.level;

@@ -25,6 +25,7 @@
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {
 
@@ -41,8 +42,8 @@ struct InputOptions {
   bool ignore_checksums = false;  // ArchiveReaderOptions::verify_checksums is false
   // As ArchiveReaderOptions::unreadable_metadata.
   UnreadableMetadata unreadable_metadata = UnreadableMetadata::kSkip;
-  FormatOptions of_formats;                 // those for reading
-  FileSystem* files = FileSystem::Posix();  // must outlive the reader
+  FormatOptions of_formats;         // those for reading
+  FileSystem* files = ToolFiles();  // must outlive the reader
   // As ArchiveReaderOptions::listing: a command that opens several inputs gives them one.
   std::shared_ptr<ListingBudget> listing = nullptr;
   uint64_t limit = UINT64_MAX;  // of the bytes of all records on standard input

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "tensorcask/tools/tool_files.h"
+
 namespace tensorcask::tools {
 
 ReadProgress::ReadProgress(Console& console, std::string text)
-    : ForwardingFileSystem(FileSystem::Posix()), console_(console), text_(std::move(text)), line_(console) {
+    : ForwardingFileSystem(ToolFiles()), console_(console), text_(std::move(text)), line_(console) {
   line_.Show(text_);
 }
 

@@ -19,7 +19,7 @@
 
 namespace tensorcask::tools {
 
-// The system's files, which counts the bytes that are read, and shows the count on a terminal. Must outlive the readers
+// ToolFiles(), which counts the bytes that are read, and shows the count on a terminal. Must outlive the readers
 // that use it. Thread-safe.
 class ReadProgress final : public ForwardingFileSystem {
  public:

@@ -18,6 +18,7 @@
 #include "tensorcask/tools/json_text.h"
 #include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
+#include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -58,6 +59,7 @@ absl::StatusOr<ExitCode> Salvage(const SalvageFlags& flags, Console& console) {
   read.lenient = flags.lenient;
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(flags.base));
   ArchiveWriterOptions write;
+  write.file_system = ToolFiles();
   write.overwrite = flags.overwrite;
   if (absl::StartsWith(flags.source, ServedArchiveFormat::kScheme)) {
     return Misuse(absl::StrCat(flags.source, ": salvage reads damaged files; run it where they are"));

@@ -34,6 +34,7 @@
 #include "tensorcask/tools/manual.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/table.h"
+#include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -197,7 +198,11 @@ void DeclareTool(CLI::App& app) {
   app.set_version_flag("-V,--version", "tensorcask " CASK_VERSION_STRING, "Print the version");
   app.footer(
       "PATH is the prefix or .index file of a checkpoint, another file, a folder that holds one of them, - for records "
-      "on standard input, or unix:SOCKET of a serve. The tool recognizes the format by content; where content cannot "
+      "on standard input, or unix:SOCKET of a serve. s3://BUCKET/KEY is an object of a store, which is read and "
+      "written, "
+      "with the keys, region and endpoint of the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_REGION, "
+      "AWS_ENDPOINT_URL); https://HOST/PATH is only read. The tool recognizes the format by content; where content "
+      "cannot "
       "tell, the extension or --format names it. The extension of DST names the format to write: without an "
       "extension, and for .ckpt, it is a checkpoint; an extension that the tool does not know needs --to.\n\n"
       "A GLOB is a pattern of the shell for names of tensors: * matches any text, ? one character, [a-z] one of a "
@@ -249,9 +254,12 @@ int RunCommand(absl::Span<const std::string> arguments, Console& console) {
   CLI::App app("Reads, checks and writes files of tensors. Safe with files from untrusted sources.", "tensorcask");
   DeclareTool(app);
   std::vector<std::pair<CLI::App*, Action>> actions;
+  bool shows_requests = false;
   for (const Entry& entry : kSubcommands) {
     CLI::App* subcommand = app.add_subcommand(entry.name, entry.summary);
     actions.emplace_back(subcommand, entry.declare(*subcommand));
+    subcommand->add_flag("--stats", shows_requests,
+                         "Say on standard error which requests to s3:// and https:// it took");
     UnguardBrackets(*subcommand);
   }
   if (arguments.size() == 2 && arguments[0] == "--print") {
@@ -275,7 +283,10 @@ int RunCommand(absl::Span<const std::string> arguments, Console& console) {
 
   for (const auto& [subcommand, action] : actions) {
     if (!subcommand->parsed()) continue;
-    const absl::StatusOr<ExitCode> code = RunAction(action, console);
+    const absl::Status opened = OpenStores(arguments);
+    const absl::StatusOr<ExitCode> code = opened.ok() ? RunAction(action, console) : opened;
+    if (shows_requests) console.err << RequestStats() << '\n';
+    CloseStores();
     if (!code.ok()) {
       const std::string& name = subcommand->get_name();
       const bool has_flag = subcommand->get_option_no_throw("--ignore-checksums") != nullptr;
