@@ -1444,6 +1444,7 @@ tensorcask_inner_library(tools_tools
     tools/tensorproto_text_format.cc
     tools/text_memory.cc
     tools/text_width.cc
+    tools/tool_files.cc
   LINK
     CLI11::CLI11
     Tensorcask::archive
@@ -1451,6 +1452,7 @@ tensorcask_inner_library(tools_tools
     Tensorcask::dependency_libevent
     Tensorcask::io
     Tensorcask::npy
+    Tensorcask::object_store
     Tensorcask::payload
     Tensorcask::proto
     Tensorcask::protowire
