@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/archive/chosen_names.h"
 #include "tensorcask/serialize/archive/byte_progress.h"
+#include "tensorcask/serialize/archive/chosen_names.h"
 #include "tensorcask/serialize/archive/internal/exact_difference.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/tensor/base/glob.h"
