@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/formats/internal/joined_shards.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/listing_budget.h"
@@ -111,6 +112,21 @@ class DcpArchiveReader final : public ArchiveReader {
   const std::vector<ArchiveEntry> entries_;
 };
 
+// The safetensors files of `folder` that have parts of tensors, sorted; none if it has a .metadata or .distcp files.
+std::vector<std::string> ShardsIn(const std::string& folder, FileSystem* files) {
+  const absl::StatusOr<FileInfo> there = DescribeFile(folder, files, "open");
+  if (!there.ok() || there->type != FileInfo::Type::kFolder) return {};
+  const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder, files, "list");
+  if (!names.ok()) return {};
+  std::vector<std::string> shards;
+  for (const std::string& name : *names) {
+    if (name == kDcpMetadataFile || absl::EndsWith(name, kExtension)) return {};
+    if (archive::IsShardName(name)) shards.push_back(name);
+  }
+  std::sort(shards.begin(), shards.end());
+  return shards;
+}
+
 bool IsMetadataPath(absl::string_view path) {
   return path == kDcpMetadataFile || absl::EndsWith(path, absl::StrCat("/", kDcpMetadataFile));
 }
@@ -134,6 +150,7 @@ bool DcpArchiveFormat::Recognizes(const ArchiveProbe& probe) const {
   if (there.ok()) return there->type == FileInfo::Type::kRegular;
   const absl::StatusOr<FileInfo> folder = DescribeFile(probe.path, probe.file_system, "open");
   if (!folder.ok() || folder->type != FileInfo::Type::kFolder) return false;
+  if (!ShardsIn(probe.path, probe.file_system).empty()) return true;
   const absl::StatusOr<std::vector<std::string>> names = ListFolder(probe.path, probe.file_system, "list");
   return names.ok() && std::any_of(names->begin(), names->end(),
                                    [](const std::string& name) { return absl::EndsWith(name, kExtension); });
@@ -147,6 +164,11 @@ std::vector<std::string> DcpArchiveFormat::FindIn(const std::string& folder, abs
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> DcpArchiveFormat::Open(const std::string& path,
                                                                       const ArchiveReaderOptions& options) const {
+  if (options.read.source == nullptr) {
+    const std::string folder(absl::StripSuffix(path, "/"));
+    const std::vector<std::string> shards = ShardsIn(folder, options.read.file_system);
+    if (!shards.empty()) return archive::OpenJoinedShards(folder, shards, options);
+  }
   return DcpArchiveReader::Open(path, options, options_);
 }
 

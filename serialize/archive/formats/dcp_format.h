@@ -1,5 +1,5 @@
-// Distributed checkpoints of PyTorch as an archive format: a folder of .distcp files with their .metadata. They are
-// read, not written.
+// Distributed checkpoints of PyTorch as an archive format: a folder of .distcp files with their .metadata, or of
+// safetensors files with parts of tensors (joined_shards.h). They are read, not written.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_DCP_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_DCP_FORMAT_H_

@@ -1,0 +1,242 @@
+#include "tensorcask/serialize/archive/formats/internal/joined_shards.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/formats/safetensors_format.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/safetensors/sharding_info.h"
+#include "tensorcask/serialize/stored/boxes.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask::archive {
+namespace {
+
+class JoinedShardsReader final : public ArchiveReader {
+ public:
+  JoinedShardsReader(std::string path, const ArchiveReaderOptions& options)
+      : path_(std::move(path)), options_(options) {}
+
+  absl::Status Add(const std::string& file, const ArchiveFormat& format) {
+    CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> shard, format.Open(file, options_));
+    const FileMetadata& metadata = shard->file_metadata();
+    const auto text = metadata.find(std::string(safetensors::kShardingInfoKey));
+    if (text == metadata.end()) {
+      return absl::DataLossError(absl::StrCat(file, ": is named as a part of a distributed checkpoint, and has no ",
+                                              safetensors::kShardingInfoKey, " in its metadata"));
+    }
+    absl::StatusOr<safetensors::ShardingInfo> info = safetensors::ParseShardingInfo(text->second, options_.limits);
+    if (!info.ok()) return Annotate(info.status(), file);
+    for (const ArchiveEntry& entry : shard->entries()) {
+      Joined& joined = tensors_[entry.name];
+      joined.shards.push_back(shards_.size());
+      stored::Box box;
+      for (const int64_t dim : entry.shape.dims()) box.sizes.push_back(dim);
+      if (const auto offsets = info->find(entry.name); offsets != info->end()) {
+        box.offsets = std::move(offsets->second);
+        info->erase(offsets);
+      } else if (joined.status.ok()) {
+        joined.status = absl::DataLossError(absl::StrCat(file, " does not say which part of it it has"));
+      }
+      joined.boxes.push_back(std::move(box));
+    }
+    if (!info->empty()) {
+      notes_.push_back(
+          absl::StrCat(file, ": says where ", Quoted(info->begin()->first), " begins, which it does not have"));
+    }
+    shards_.push_back(std::move(shard));
+    return absl::OkStatus();
+  }
+
+  absl::Status List(ListingBudget* budget) {
+    for (auto& [name, joined] : tensors_) {
+      ArchiveEntry entry;
+      entry.name = name;
+      entry.pieces = joined.shards.size() > 1 ? static_cast<int>(joined.shards.size()) : 0;
+      if (joined.status.ok()) joined.status = Join(name, joined, &entry);
+      for (const size_t shard : joined.shards) entry.stored_bytes += (*shards_[shard]->Find(name))->stored_bytes;
+      entry.encoding = absl::IsUnimplemented(joined.status) ? "unknown"
+                       : !joined.status.ok()                ? "not readable"
+                       : joined.shards.size() > 1           ? "sliced"
+                                                            : "plain";
+      entry.reads_in_blocks = joined.status.ok();
+      entry.read_status = joined.status;
+      CASK_RETURN_IF_ERROR(Annotate(budget->Charge(EntryMemory(entry)), path_));
+      entries_.push_back(std::move(entry));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::string_view format() const override { return "dcp"; }
+  const std::string& path() const override { return path_; }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+
+  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    return ReadPart(*entry, TensorSlice::Full(entry->shape.rank()));
+  }
+  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    return ReadPart(*entry, slice);
+  }
+  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    return ReadSliceInto(name, TensorSlice::Full(entry->shape.rank()), out);
+  }
+  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+    CASK_RETURN_IF_ERROR(CheckReadable(*entry));
+    const auto read = [&]() -> absl::Status {
+      CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(entry->shape));
+      if (out->dtype() != entry->dtype || out->shape() != shape) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("is ", DTypeName(entry->dtype), " ", shape.ToString(), "; the target is ", out->ToString()));
+      }
+      CASK_RETURN_IF_ERROR(out->CheckWritable());
+      return Fill(*entry, slice, out);
+    };
+    return Annotate(read(), absl::StrCat(path_, ": tensor ", Quoted(name)));
+  }
+
+  absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
+    TensorCounts counts;
+    std::map<std::string, bool> damaged;
+    for (const ArchiveEntry& entry : entries_) {
+      if (entry.read_status.ok() || absl::IsUnimplemented(entry.read_status)) continue;
+      damaged[entry.name] = true;
+      report({entry.name, path_, 0, CheckReadable(entry)});
+    }
+    for (const std::unique_ptr<ArchiveReader>& shard : shards_) {
+      CASK_ASSIGN_OR_RETURN(const TensorCounts of_shard, shard->VerifyAll([&](const ArchiveDamage& damage) {
+        report(damage);
+        if (damage.tensor.empty()) {
+          ++counts.damaged_elsewhere;
+        } else {
+          damaged[damage.tensor] = true;
+        }
+      }));
+      counts.notes.insert(counts.notes.end(), of_shard.notes.begin(), of_shard.notes.end());
+    }
+    counts.damaged = static_cast<int64_t>(damaged.size());
+    for (const ArchiveEntry& entry : entries_) counts.not_checked += absl::IsUnimplemented(entry.read_status);
+    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.not_checked;
+    return counts;
+  }
+
+  std::vector<std::string> files() const override {
+    std::vector<std::string> files;
+    for (const std::unique_ptr<ArchiveReader>& shard : shards_) files.push_back(shard->path());
+    return files;
+  }
+  int num_shards() const override { return static_cast<int>(shards_.size()); }
+  std::vector<std::string> notes() const override { return notes_; }
+
+ private:
+  struct Joined {
+    std::vector<size_t> shards;  // of each box
+    std::vector<stored::Box> boxes;
+    absl::Status status;
+  };
+
+  // Sets dtype and shape.
+  absl::Status Join(const std::string& name, const Joined& joined, ArchiveEntry* entry) const {
+    std::vector<int64_t> dims;
+    for (size_t i = 0; i < joined.boxes.size(); ++i) {
+      CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const part, shards_[joined.shards[i]]->Find(name));
+      CASK_RETURN_IF_ERROR(part->read_status);
+      const stored::Box& box = joined.boxes[i];
+      if (i == 0) {
+        entry->dtype = part->dtype;
+        dims.resize(box.sizes.size(), 0);
+      }
+      if (part->dtype != entry->dtype) {
+        return absl::DataLossError(absl::StrCat("has parts of ", DTypeName(entry->dtype), " and of ",
+                                                DTypeName(part->dtype), ", which is in ",
+                                                shards_[joined.shards[i]]->path()));
+      }
+      if (box.sizes.size() != dims.size() || box.offsets.size() != dims.size()) {
+        return absl::DataLossError(
+            absl::StrCat("has parts of different ranks; see ", shards_[joined.shards[i]]->path()));
+      }
+      for (size_t axis = 0; axis < dims.size(); ++axis) {
+        const auto end = CheckedAdd(box.offsets[axis], box.sizes[axis]);
+        if (!end.has_value()) return absl::DataLossError("has a part that ends past 64 bits");
+        dims[axis] = std::max(dims[axis], *end);
+      }
+    }
+    absl::StatusOr<TensorShape> shape = TensorShape::Create(dims);
+    if (!shape.ok()) return absl::DataLossError(shape.status().message());
+    entry->shape = *std::move(shape);
+    return stored::CheckTiling(entry->shape, joined.boxes);
+  }
+
+  absl::StatusOr<Tensor> ReadPart(const ArchiveEntry& entry, const TensorSlice& slice) const {
+    CASK_RETURN_IF_ERROR(CheckReadable(entry));
+    const auto read = [&]() -> absl::StatusOr<Tensor> {
+      CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(entry.shape));
+      const auto bytes = CheckedMul(static_cast<uint64_t>(shape.num_elements()), uint64_t{ElementSize(entry.dtype)});
+      CASK_RETURN_IF_ERROR(DecodeQuota::ForFile(options_.limits).Charge(bytes.value_or(DecodeQuota::kTooMany)));
+      CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(entry.dtype, shape));
+      CASK_RETURN_IF_ERROR(tensor.EnsureMutable());
+      TensorView view = tensor;
+      CASK_RETURN_IF_ERROR(Fill(entry, slice, &view));
+      return tensor;
+    };
+    absl::StatusOr<Tensor> tensor = read();
+    if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat(path_, ": tensor ", Quoted(entry.name)));
+    return tensor;
+  }
+
+  absl::Status Fill(const ArchiveEntry& entry, const TensorSlice& slice, TensorView* out) const {
+    const Joined& joined = tensors_.find(entry.name)->second;
+    return stored::ReadSliceFromBoxes(
+        joined.boxes, slice,
+        [&](size_t box, const TensorSlice& part, TensorView* to) -> absl::Status {
+          const ArchiveReader& shard = *shards_[joined.shards[box]];
+          return part.IsFull() ? shard.ReadInto(entry.name, to) : shard.ReadSliceInto(entry.name, part, to);
+        },
+        out);
+  }
+
+  const std::string path_;
+  const ArchiveReaderOptions options_;
+  std::vector<std::unique_ptr<ArchiveReader>> shards_;
+  std::map<std::string, Joined> tensors_;  // by name
+  std::vector<ArchiveEntry> entries_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+bool IsShardName(absl::string_view name) {
+  return absl::StartsWith(name, "shard-") && absl::StrContains(name, "-model-") && absl::EndsWith(name, ".safetensors");
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenJoinedShards(const std::string& folder,
+                                                                const std::vector<std::string>& names,
+                                                                const ArchiveReaderOptions& options) {
+  ArchiveReaderOptions shared = options;
+  if (shared.listing == nullptr) shared.listing = std::make_shared<ListingBudget>(options.limits);
+  auto reader = std::make_unique<JoinedShardsReader>(folder, shared);
+  const SafetensorsArchiveFormat format;
+  for (const std::string& name : names) CASK_RETURN_IF_ERROR(reader->Add(absl::StrCat(folder, "/", name), format));
+  CASK_RETURN_IF_ERROR(reader->List(shared.listing.get()));
+  return std::unique_ptr<ArchiveReader>(std::move(reader));
+}
+
+}  // namespace tensorcask::archive
