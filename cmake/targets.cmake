@@ -841,6 +841,7 @@ tensorcask_room(safetensors
     serialize/safetensors/safetensors_reader.cc
     serialize/safetensors/safetensors_writer.cc
     serialize/safetensors/shard_files.cc
+    serialize/safetensors/sharding_info.cc
   HEADERS
     serialize/safetensors/dtypes.h
     serialize/safetensors/edit_files.h
@@ -858,6 +859,7 @@ tensorcask_room(safetensors
     serialize/safetensors/safetensors_reader.h
     serialize/safetensors/safetensors_writer.h
     serialize/safetensors/shard_files.h
+    serialize/safetensors/sharding_info.h
   LINK
     Tensorcask::io
     Tensorcask::stored
@@ -960,6 +962,7 @@ tensorcask_room(archive
     serialize/archive/formats/dcp_format.cc
     serialize/archive/formats/gguf_format.cc
     serialize/archive/formats/internal/content_blocks.cc
+    serialize/archive/formats/internal/joined_shards.cc
     serialize/archive/formats/internal/sharded_reader.cc
     serialize/archive/formats/internal/slice_order.cc
     serialize/archive/formats/message_file.cc
@@ -1004,6 +1007,7 @@ tensorcask_room(archive
     serialize/archive/formats/gguf_format.h
     serialize/archive/formats/internal/content_blocks.h
     serialize/archive/formats/internal/forwarding_reader.h
+    serialize/archive/formats/internal/joined_shards.h
     serialize/archive/formats/internal/sharded_reader.h
     serialize/archive/formats/internal/slice_order.h
     serialize/archive/formats/message_file.h
@@ -1039,6 +1043,7 @@ tensorcask_room(archive
     Tensorcask::onnx
     Tensorcask::payload
     Tensorcask::safetensors
+    Tensorcask::stored
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::torch
