@@ -383,8 +383,9 @@ TEST(MergeTest, AnEntryOfAllPiecesIsBounded) {
   }
   CheckpointMergeOptions options = On(&files);
   options.limits.max_message_bytes = 200;
-  EXPECT_THAT(MergeCheckpoints(sources, "/all", options),
-              StatusIs(Code::kResourceExhausted, AllOf(HasSubstr("tensor \"w\""), HasSubstr("max_message_bytes is 200"))));
+  EXPECT_THAT(
+      MergeCheckpoints(sources, "/all", options),
+      StatusIs(Code::kResourceExhausted, AllOf(HasSubstr("tensor \"w\""), HasSubstr("max_message_bytes is 200"))));
   EXPECT_THAT(OpenIn(&files, "/all"), StatusIs(Code::kNotFound));
   options.limits.max_message_bytes = 400;
   EXPECT_OK(MergeCheckpoints(sources, "/all", options));
