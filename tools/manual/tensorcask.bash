@@ -4,23 +4,23 @@
 _tensorcask_options() {
   case "$1" in
     '') echo 'ls show stats diff report browse verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
-    ls) echo '--help -h --json --checksum --tree --values --sort --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    stats) echo '--help -h --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    report) echo '--help -h --run --include --rename --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --output -o --overwrite' ;;
-    browse) echo '--help -h --run --include --rename --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --port --no-open' ;;
-    verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit' ;;
-    salvage) echo '--help -h --json --to --overwrite --lenient --base' ;;
-    convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run' ;;
-    edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient' ;;
-    clean) echo '--help -h --delete --json' ;;
-    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    save) echo '--help -h --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --allow-loss --limit' ;;
-    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite' ;;
-    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums' ;;
-    demo) echo '--help -h' ;;
+    ls) echo '--help -h --json --checksum --tree --values --sort --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    show) echo '--help -h --slice --max --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    stats) echo '--help -h --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    report) echo '--help -h --run --include --rename --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --output -o --overwrite --stats' ;;
+    browse) echo '--help -h --run --include --rename --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --port --no-open --stats' ;;
+    verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --stats' ;;
+    salvage) echo '--help -h --json --to --overwrite --lenient --base --stats' ;;
+    convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run --stats' ;;
+    edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient --stats' ;;
+    clean) echo '--help -h --delete --json --stats' ;;
+    cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    save) echo '--help -h --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --allow-loss --limit --stats' ;;
+    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --stats' ;;
+    serve) echo '--help -h --unix --timeout --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    demo) echo '--help -h --stats' ;;
   esac
 }
 
@@ -50,48 +50,48 @@ _tensorcask_operands() {
 _tensorcask_value() {
   case "$1 $2" in
     'ls --sort') echo 'name size' ;;
-    'ls --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'ls --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'ls --opaque-dtype') echo '@text' ;;
     'ls --base') echo '@file' ;;
     'ls --limit') echo '@text' ;;
     'show --slice') echo '@text' ;;
     'show --max') echo '@text' ;;
-    'show --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'show --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'show --opaque-dtype') echo '@text' ;;
     'show --base') echo '@file' ;;
     'show --limit') echo '@text' ;;
-    'stats --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'stats --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'stats --opaque-dtype') echo '@text' ;;
     'stats --base') echo '@file' ;;
     'stats --limit') echo '@text' ;;
     'diff --rtol') echo '@text' ;;
     'diff --atol') echo '@text' ;;
     'diff --rename') echo '@text' ;;
-    'diff --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'diff --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'diff --opaque-dtype') echo '@text' ;;
     'diff --base') echo '@file' ;;
     'diff --limit') echo '@text' ;;
     'report --include') echo '@tensor' ;;
     'report --rename') echo '@text' ;;
-    'report --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'report --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'report --opaque-dtype') echo '@text' ;;
     'report --base') echo '@file' ;;
     'report --limit') echo '@text' ;;
     'report --output') echo '@file' ;;
     'browse --include') echo '@tensor' ;;
     'browse --rename') echo '@text' ;;
-    'browse --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'browse --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'browse --opaque-dtype') echo '@text' ;;
     'browse --base') echo '@file' ;;
     'browse --limit') echo '@text' ;;
     'browse --port') echo '@text' ;;
-    'verify --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'verify --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'verify --opaque-dtype') echo '@text' ;;
     'verify --base') echo '@file' ;;
     'verify --limit') echo '@text' ;;
     'salvage --to') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text' ;;
     'salvage --base') echo '@file' ;;
-    'convert --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'convert --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'convert --opaque-dtype') echo '@text' ;;
     'convert --base') echo '@file' ;;
     'convert --limit') echo '@text' ;;
@@ -112,7 +112,7 @@ _tensorcask_value() {
     'edit --remove') echo '@tensor' ;;
     'edit --output') echo '@file' ;;
     'cat --exclude') echo '@tensor' ;;
-    'cat --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'cat --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'cat --opaque-dtype') echo '@text' ;;
     'cat --base') echo '@file' ;;
     'cat --limit') echo '@text' ;;
@@ -127,7 +127,7 @@ _tensorcask_value() {
     'send --unix') echo '@file' ;;
     'send --timeout') echo '@text' ;;
     'send --exclude') echo '@tensor' ;;
-    'send --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'send --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'send --opaque-dtype') echo '@text' ;;
     'send --base') echo '@file' ;;
     'send --limit') echo '@text' ;;
@@ -140,7 +140,7 @@ _tensorcask_value() {
     'recv --replace-in') echo '@file' ;;
     'serve --unix') echo '@file' ;;
     'serve --timeout') echo '@text' ;;
-    'serve --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text graph' ;;
+    'serve --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'serve --opaque-dtype') echo '@text' ;;
     'serve --base') echo '@file' ;;
     'serve --limit') echo '@text' ;;
