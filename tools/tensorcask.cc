@@ -253,6 +253,7 @@ int ReportParseError(const CLI::App& app, absl::Span<const std::string> argument
 int RunCommand(absl::Span<const std::string> arguments, Console& console) {
   CLI::App app("Reads, checks and writes files of tensors. Safe with files from untrusted sources.", "tensorcask");
   DeclareTool(app);
+  const absl::Status opened = OpenStores(arguments);  // before the commands set their options
   std::vector<std::pair<CLI::App*, Action>> actions;
   bool shows_requests = false;
   for (const Entry& entry : kSubcommands) {
@@ -283,7 +284,6 @@ int RunCommand(absl::Span<const std::string> arguments, Console& console) {
 
   for (const auto& [subcommand, action] : actions) {
     if (!subcommand->parsed()) continue;
-    const absl::Status opened = OpenStores(arguments);
     const absl::StatusOr<ExitCode> code = opened.ok() ? RunAction(action, console) : opened;
     if (shows_requests) console.err << RequestStats() << '\n';
     CloseStores();
