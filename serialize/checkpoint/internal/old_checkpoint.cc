@@ -65,11 +65,8 @@ absl::StatusOr<OldCheckpoint::Found> OldCheckpoint::Look(const std::string& pref
   Found found;
   absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(IndexPath(prefix), read);
   if (absl::IsNotFound(file.status())) return found;
-  absl::StatusOr<int> num_shards = file.status();
-  if (file.ok()) {
-    found.index = *std::move(file);
-    num_shards = NumShardsOf(found.index);
-  }
+  if (file.ok()) found.index = *std::move(file);
+  const absl::StatusOr<int> num_shards = found.index != nullptr ? NumShardsOf(found.index) : file.status();
   found.is_readable = num_shards.ok();
   if (found.is_readable) {
     found.num_shards = *num_shards;
