@@ -34,6 +34,7 @@ PROGRAMS = {
     "inspect": ("tensor/inspect/report.h", "!cask::MakeReport(row).ToText().empty()"),
     "memory": ("tensor/memory/caching_options.h", 'cask::CachingOptions::Parse("max_split_size_mb:32").ok()'),
     "npy": ("serialize/npy/npz_reader.h", 'absl::IsNotFound(cask::NpzReader::Open("none").status())'),
+    "object_store": ("serialize/object_store/object_store.h", "cask::ObjectStore::Create({}).ok()"),
     "onnx": ("serialize/onnx/onnx_reader.h", 'absl::IsNotFound(cask::OnnxReader::Open("none").status())'),
     "payload": ("serialize/payload/content_hash.h", "cask::HashElements(row).ok()"),
     "records": ("serialize/wire/records.h", '!cask::StartsWithRecord("no record")'),
