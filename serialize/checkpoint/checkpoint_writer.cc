@@ -425,6 +425,7 @@ absl::Status Save::WriteIndex() {
 void Save::Abandon() {
   queues_.clear();
   publish_.Abandon();
+  old_.reset();  // closes the old index
 }
 
 }  // namespace
