@@ -60,7 +60,7 @@ absl::StatusOr<TensorView> InTensorOrder(TensorView view, const NpyHeader& heade
 
 // The memory that an entry, its leaf and its places in the tables take.
 uint64_t ListedBytes(const NpyEntry& entry, const NpyLeaf& leaf) {
-  constexpr uint64_t kTables = 64;      // and what an allocator adds
+  constexpr uint64_t kTables = 144;     // and what an allocator adds, and a list while it grows
   constexpr uint64_t kAttribute = 192;  // of the metadata
   constexpr uint64_t kStatus = 96;
   return sizeof(NpyEntry) + sizeof(NpyLeaf) + kTables + entry.name.size() + entry.descr.size() +
