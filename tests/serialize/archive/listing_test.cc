@@ -24,6 +24,7 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/torch/dcp_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -84,7 +85,14 @@ TEST(ListingBudget, IsChargedByEveryFormatAndSharedByReaders) {
     SCOPED_TRACE(std::string(format->name()));
     const TempFolder folder;
     std::string path = FileOf(*format);
-    if (path.empty()) {
+    if (format->name() == "dcp") {
+      torch::testing::DcpBuilder builder;
+      for (const char* const name : {"a", "b", "c"}) {
+        builder.AddTensor(name, "float32", {1}, {{{0}, {1}}}, torch::testing::Bytes(1.0F));
+      }
+      builder.WriteTo(folder);
+      path = folder.path();
+    } else if (path.empty()) {
       path = folder.Path(format->traits().is_prefix ? "m" : absl::StrCat("m", format->extensions()[0]));
       ASSERT_OK(Save(path, *format, {"a", "b", "c"}));
     }
