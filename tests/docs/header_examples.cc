@@ -103,6 +103,9 @@ extern std::string footer;
 namespace serialize_io_element_stream {
 extern absl::Span<char> block;
 }
+namespace serialize_io_file_system_router {
+extern FileSystem* store;
+}
 namespace serialize_io_listing_budget {
 extern const uint64_t header_bytes;
 extern const std::string name;
