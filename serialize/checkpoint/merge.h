@@ -7,9 +7,9 @@
 // first, index last, durable, whole or not at all. Pieces of one tensor in several sources become one tensor. Sources
 // without tensors, and data files without elements, are left out. Entries keep their unknown fields; a tensor in pieces
 // keeps those of the first source. The merge checks all indexes and the sizes of all data files, but reads no elements:
-// a damaged tensor stays damaged, and a reader of the new checkpoint finds the damage by the checksum. Indexes are merged
-// as streams: memory is a block of each, the entry of one tensor, and 24 bytes for each tensor of the largest source.
-// They are open only while they are read, so that there may be more than a process may have open files.
+// a damaged tensor stays damaged, and a reader of the new checkpoint finds the damage by the checksum. Indexes are
+// merged as streams: memory is a block of each, the entry of one tensor, and 24 bytes for each tensor of the largest
+// source. They are open only while they are read, so that there may be more than a process may have open files.
 //
 // Source: MergeBundles of tensorflow/core/util/tensor_bundle, which renames the data files, and counts shards wrongly
 // when a source is empty.

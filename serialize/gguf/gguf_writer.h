@@ -77,10 +77,9 @@ class GgufWriter {
   static absl::Status CheckEntry(absl::string_view name, Value value);
 
   // Sets the key `name` of the metadata, in place of the value that it had. Numbers keep the width of the value;
-  // without one they get 64 bits. An empty list becomes an array of the type that it has (ValueTree::AddEmptyList), else
-  // of int32.
-  // Errors: InvalidArgument as CheckValue, for a bad name, for an array in a file, for a general.alignment that is no
-  // uint32 or no power of two of at most 2^20, and for the keys of IsOfOneFile;
+  // without one they get 64 bits. An empty list becomes an array of the type that it has (ValueTree::AddEmptyList),
+  // else of int32. Errors: InvalidArgument as CheckValue, for a bad name, for an array in a file, for a
+  // general.alignment that is no uint32 or no power of two of at most 2^20, and for the keys of IsOfOneFile;
   // FailedPrecondition after the first declared tensor was added.
   absl::Status SetValue(absl::string_view name, Value value);
   absl::Status SetText(absl::string_view name, absl::string_view text);
