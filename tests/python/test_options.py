@@ -33,7 +33,7 @@ TABLE = {
 }  # fmt: skip
 # What a program needs and a function does not: help, another form of the result, what the dtype of an array says, and
 # what is chosen in Python itself.
-OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--limit", "--names"}
+OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--limit", "--names", "--stats"}
 MISSING = {"save": {*SELECTING, "--allow-loss"}}  # the caller of save chooses the arrays
 # What a program decides by itself.
 OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base"}
