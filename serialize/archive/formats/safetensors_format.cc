@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/serialize/safetensors/shard_files.h"
+#include "tensorcask/serialize/safetensors/sharding_info.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -100,7 +101,14 @@ class SafetensorsArchiveReader final : public archive::ForwardingReader<Safetens
   std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& entry) const override {
     return reader_.ShardSource(entry.shard.value_or(0));
   }
-  std::vector<std::string> notes() const override { return reader_.notes(); }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes = reader_.notes();
+    if (reader_.metadata().count(std::string(safetensors::kShardingInfoKey)) != 0) {
+      notes.push_back(absl::StrCat("is one file of a distributed checkpoint (", safetensors::kShardingInfoKey,
+                                   "): its tensors may be parts of tensors, which its folder has joined"));
+    }
+    return notes;
+  }
 
  private:
   // An alias has the number of the stored tensor, which is its place in the list. Requires: they are sorted.

@@ -30,7 +30,7 @@ class ObjectFiles final : public FileSystem {
   ObjectFiles(const ObjectRequests* requests, const ObjectStoreOptions& options);
   ~ObjectFiles() override;
 
-  // Removes the uploads that nobody published.
+  // Removes the uploads that Rename did not publish.
   void RemoveUploads();
 
   IoResult OpenToRead(const std::string& path) override;

@@ -166,6 +166,19 @@ TEST(DcpFormatTest, PartsInSafetensorsAreJoined) {
   EXPECT_EQ(counts.whole, 3);
 }
 
+TEST(DcpFormatTest, AFileOfPartsAloneSaysSo) {
+  const TempFolder folder;
+  folder.Write(kFirst, ShardFile({{"rows", "[0, 0]", "[2,1]", {0, 1}}}));
+  folder.Write(kSecond, ShardFile({{"rows", "[2, 0]", "[1,1]", {2}}}));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> part, Open(folder.Path(kFirst)));
+  EXPECT_EQ(part->format(), "safetensors");
+  EXPECT_THAT(part->notes(), ElementsAre(HasSubstr("may be parts of tensors")));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> whole, Open(folder.path()));
+  EXPECT_THAT(whole->notes(), ElementsAre());
+  // The joined tensors are no parts any more, and a copy of them does not say so.
+  EXPECT_EQ(whole->file_metadata().count(std::string(safetensors::kShardingInfoKey)), 0u);
+}
+
 TEST(DcpFormatTest, PartsThatDoNotFitHideTheirTensorAlone) {
   const TempFolder folder;
   folder.Write(kFirst, ShardFile({{"good", "[0]", "[1]", {5}},
