@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,19 +35,22 @@ using namespace std::literals;  // NOLINT(google-build-using-namespace): ""s kee
 
 // A pickle, its tensors, and its values as JSON, in which a tensor is the number of its object.
 struct Read {
+  std::shared_ptr<const std::string> bytes;  // long bytes of the pickle are views of them
   Pickle pickle;
   std::vector<NamedTensor> tensors;
   std::string json;
 };
 
-absl::StatusOr<Read> ReadAll(absl::string_view bytes, bool opaque = false) {
-  DecodeLimits limits;
-  DecodeQuota quota = DecodeQuota::ForUnbacked(limits, ListingBudget::kBytesPerIndexByte * bytes.size());
-  ListingBudget budget(limits);
-  budget.AddIndex(bytes.size());
-  absl::StatusOr<Pickle> pickle = ReadPickle(bytes, {opaque, false}, &quota);
-  if (!pickle.ok()) return pickle.status();
+absl::StatusOr<Read> ReadAll(std::string bytes, bool opaque = false) {
   Read read;
+  read.bytes = std::make_shared<const std::string>(std::move(bytes));
+  const size_t size = read.bytes->size();
+  DecodeLimits limits;
+  DecodeQuota quota = DecodeQuota::ForUnbacked(limits, ListingBudget::kBytesPerIndexByte * size);
+  ListingBudget budget(limits);
+  budget.AddIndex(size);
+  absl::StatusOr<Pickle> pickle = ReadPickle(*read.bytes, {opaque, false}, &quota);
+  if (!pickle.ok()) return pickle.status();
   read.pickle = *std::move(pickle);
   absl::StatusOr<std::vector<NamedTensor>> tensors = FindTensors(read.pickle, "", NameForm::kJoined, limits, &budget);
   if (!tensors.ok()) return tensors.status();
