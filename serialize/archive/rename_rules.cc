@@ -62,7 +62,9 @@ std::vector<std::string> AllNames(const Sources& sources) {
   return names;
 }
 
+// What the writer of a FROM that names no tensor may have meant.
 std::string Hint(const std::string& from, const Sources& sources) {
+  if (from.find_first_of("*?^$()\\") != std::string::npos) return "; a pattern is written s/REGEX/TEXT/";
   std::vector<absl::string_view> names;
   for (const ArchiveReader* const source : sources) {
     for (const ArchiveEntry& entry : source->entries()) names.push_back(entry.name);

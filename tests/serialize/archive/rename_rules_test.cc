@@ -65,6 +65,9 @@ TEST(RenameRulesTest, ExactNamesComeFirstAndPatternsOneAfterTheOther) {
 
 TEST(RenameRulesTest, WhatRenamesNothingIsAnError) {
   EXPECT_THAT(NewName({"nosuch=x"}, "a").status(), StatusIs(Code::kInvalidArgument, HasSubstr("no tensor \"nosuch\"")));
+  EXPECT_THAT(NewName({R"(model\.(.*)=\1)"}, "model.a").status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("s/REGEX/")));
+  EXPECT_THAT(NewName({"model.*=*"}, "model.a").status(), StatusIs(Code::kInvalidArgument, HasSubstr("s/REGEX/")));
   EXPECT_THAT(NewName({"s/b/x/"}, "a").status(), StatusIs(Code::kInvalidArgument, HasSubstr("matches no tensor")));
   EXPECT_THAT(NewName({"a"}, "a").status(), StatusIs(Code::kInvalidArgument, HasSubstr("wanted FROM=TO")));
   EXPECT_THAT(NewName({"s/b"}, "b").status(), StatusIs(Code::kInvalidArgument, HasSubstr("wanted s/REGEX/TEXT/")));
