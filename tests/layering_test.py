@@ -41,6 +41,7 @@ FLOORS = {
     "serialize/torch": 5,
     "serialize/onnx": 5,
     "serialize/gguf": 5,
+    "serialize/hdf5": 5,
     "serialize/serve": 5,
     "serialize/archive": 6,
     "serialize/archive/formats": 7,

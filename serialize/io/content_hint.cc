@@ -40,7 +40,6 @@ constexpr Signature kSignatures[] = {
     {0, "\x04\x22\x4d\x18"sv, "a file compressed with LZ4: decompress it first (unlz4)"},
     {0, "7z\xbc\xaf\x27\x1c"sv, "a 7z archive: unpack it first (7z x)"},
     {257, "ustar"sv, "a tar archive: unpack it first (tar xf)"},
-    {0, "\x89HDF\r\n"sv, "an HDF5 file, a format that tensorcask does not read"},
     {4, "TFL3"sv, "a TensorFlow Lite model, a format that this version does not read"},
     {0, "\x80\2"sv, kPickle},
     {0, "\x80\3"sv, kPickle},

@@ -24,9 +24,10 @@ absl::Span<const FormatOption> FormatOptionList() {
   static const auto* const options = new std::vector<FormatOption>{
       {"opaque-dtype",
        "",
-       {"npy", "npz"},
+       {"npy", "npz", "hdf5"},
        Use::kReading,
-       "The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such",
+       "The dtype of opaque elements (V1, V2, ...) of npy, npz and HDF5 files: NumPy stores float8 and int4 as such, "
+       "and Keras bfloat16",
        Field<DType>([](FormatOptions* o) { return &o->npy.dtype_of_opaque_elements; })},
       {"stored",
        "stored",

@@ -28,6 +28,7 @@
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
 #include "tensorcask/serialize/archive/formats/dcp_format.h"
 #include "tensorcask/serialize/archive/formats/gguf_format.h"
+#include "tensorcask/serialize/archive/formats/hdf5_format.h"
 #include "tensorcask/serialize/archive/formats/npy_format.h"
 #include "tensorcask/serialize/archive/formats/onnx_format.h"
 #include "tensorcask/serialize/archive/formats/records_format.h"
@@ -42,7 +43,7 @@ namespace tensorcask {
 struct FormatOptions {
   CheckpointFormatOptions checkpoint;
   SafetensorsFormatOptions safetensors;
-  NpyFormatOptions npy;  // npy and npz
+  NpyFormatOptions npy;  // npy, npz and hdf5
   GgufFormatOptions gguf;
   TorchFormatOptions torch;  // torch and dcp
   OnnxFormatOptions onnx;
@@ -69,8 +70,9 @@ class AllFormats {
   const TorchArchiveFormat torch_{options_.torch};
   const DcpArchiveFormat dcp_{options_.torch};
   const OnnxArchiveFormat onnx_{options_.onnx};
-  std::vector<const ArchiveFormat*> list_ = {&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_,
-                                             &npz_,        &gguf_,        &torch_,   &dcp_,         &onnx_};
+  const Hdf5ArchiveFormat hdf5_{options_.npy};
+  std::vector<const ArchiveFormat*> list_ = {&checkpoint_, &tensorproto_, &records_, &safetensors_, &npy_, &npz_,
+                                             &gguf_,       &torch_,       &dcp_,     &onnx_,        &hdf5_};
   const std::vector<std::unique_ptr<const ArchiveFormat>> others_;
 };
 
