@@ -734,6 +734,51 @@ tensorcask_room(zip
   LINK_PRIVATE
     ZLIB::ZLIB)
 
+tensorcask_room(hdf5
+  SOURCES
+    serialize/hdf5/hdf5_reader.cc
+    serialize/hdf5/internal/attributes.cc
+    serialize/hdf5/internal/btree.cc
+    serialize/hdf5/internal/chunk_elements.cc
+    serialize/hdf5/internal/datatype.cc
+    serialize/hdf5/internal/directory.cc
+    serialize/hdf5/internal/file.cc
+    serialize/hdf5/internal/links.cc
+    serialize/hdf5/internal/metadata_checksum.cc
+    serialize/hdf5/internal/object_header.cc
+    serialize/hdf5/internal/storage.cc
+    serialize/hdf5/keras_file.cc
+  HEADERS
+    serialize/hdf5/hdf5_reader.h
+    serialize/hdf5/internal/attributes.h
+    serialize/hdf5/internal/btree.h
+    serialize/hdf5/internal/chunk_elements.h
+    serialize/hdf5/internal/cursor.h
+    serialize/hdf5/internal/datatype.h
+    serialize/hdf5/internal/directory.h
+    serialize/hdf5/internal/file.h
+    serialize/hdf5/internal/links.h
+    serialize/hdf5/internal/metadata_checksum.h
+    serialize/hdf5/internal/object_header.h
+    serialize/hdf5/internal/storage.h
+    serialize/hdf5/keras_file.h
+  LINK
+    Tensorcask::io
+    Tensorcask::stored
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::values
+    Tensorcask::zip
+    absl::flat_hash_map
+    absl::flat_hash_set
+    absl::function_ref
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+  LINK_PRIVATE
+    ZLIB::ZLIB)
+
 tensorcask_room(npy
   SOURCES
     serialize/npy/internal/array_data.cc
@@ -961,6 +1006,7 @@ tensorcask_room(archive
     serialize/archive/formats/checkpoint_format.cc
     serialize/archive/formats/dcp_format.cc
     serialize/archive/formats/gguf_format.cc
+    serialize/archive/formats/hdf5_format.cc
     serialize/archive/formats/internal/content_blocks.cc
     serialize/archive/formats/internal/joined_shards.cc
     serialize/archive/formats/internal/sharded_reader.cc
@@ -1005,6 +1051,7 @@ tensorcask_room(archive
     serialize/archive/formats/checkpoint_format.h
     serialize/archive/formats/dcp_format.h
     serialize/archive/formats/gguf_format.h
+    serialize/archive/formats/hdf5_format.h
     serialize/archive/formats/internal/content_blocks.h
     serialize/archive/formats/internal/forwarding_reader.h
     serialize/archive/formats/internal/joined_shards.h
@@ -1038,6 +1085,7 @@ tensorcask_room(archive
     Tensorcask::checkpoint
     Tensorcask::compat
     Tensorcask::gguf
+    Tensorcask::hdf5
     Tensorcask::io
     Tensorcask::npy
     Tensorcask::onnx
@@ -1049,6 +1097,7 @@ tensorcask_room(archive
     Tensorcask::torch
     Tensorcask::values
     Tensorcask::wire
+    Tensorcask::zip
     absl::flat_hash_map
     absl::flat_hash_set
     absl::function_ref

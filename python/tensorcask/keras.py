@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from tensorcask import _native
-from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError, UnimplementedError
+from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError
 from tensorcask._load import read_to, to_framework
 from tensorcask._steps import Step, StepSaver, latest_step
 
@@ -179,8 +179,8 @@ class Checkpoint(Mapping[str, typing.Any]):
 def open(path: "str | os.PathLike[str]", *, verify: bool = True) -> Checkpoint:
     """Opens the folder of a SavedModel, its folder ``variables``, or a checkpoint; reads the index and the graph.
 
-    ``verify`` is that of ``tensorcask.open``. Raises FileNotFoundError; UnimplementedError for files of HDF5
-    (``.keras``, ``.h5``); those of ``tensorcask.open``.
+    Other files have the names that are in them: ``layers/dense/vars/0`` in ``model.keras`` and ``model.weights.h5``.
+    ``verify`` is that of ``tensorcask.open``, and so are the exceptions.
 
     >>> import numpy as np, tensorcask as tc, tensorcask.keras as tck
     >>> _ = tc.save("bias.ckpt", {"bias": np.zeros(3)})
@@ -319,11 +319,6 @@ def _is_private(key: str) -> bool:
 
 
 def _prefix_of(path: str) -> str:
-    if path.endswith((".keras", ".h5", ".hdf5")):
-        raise UnimplementedError(
-            f"{path}: files of HDF5 are not supported; save the model with model.export(folder), as a SavedModel, or "
-            "its weights with tensorcask.keras.save_weights"
-        )
     if os.path.basename(path) == "saved_model.pb":
         path = os.path.dirname(path) or "."
     for prefix in (os.path.join(path, "variables", "variables"), os.path.join(path, "variables")):

@@ -241,14 +241,25 @@ def test_patterns_and_missing_names():
         tck.load("model", framework="tf")
 
 
-def test_files_that_are_not_there_or_hdf5():
-    with pytest.raises(FileNotFoundError):
-        tck.open("none")
-    for name in ["model.keras", "model.weights.h5", "x.hdf5"]:
-        with pytest.raises(
-            tc.UnimplementedError, match="files of HDF5 are not supported; save the model with model.export"
-        ):
+def test_files_that_are_not_there():
+    for name in ["none", "model.keras", "model.weights.h5", "x.hdf5"]:
+        with pytest.raises(FileNotFoundError):
             tck.open(name)
+
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "serialize", "hdf5", "golden")
+
+
+@pytest.mark.skipif(not os.path.isdir(GOLDEN), reason="the files of HDF5 are not beside the tests")
+def test_files_of_hdf5():
+    for name in ["model.keras", "model.weights.h5"]:
+        with tck.open(os.path.join(GOLDEN, name)) as checkpoint:
+            assert checkpoint["layers/dense/vars/0"].shape == (4, 3)
+        with tc.open(os.path.join(GOLDEN, name)) as reader:
+            assert reader.format == "hdf5"
+            assert reader.values["/layers/dense/vars"] == {"name": "dense"}
+    with tc.open(os.path.join(GOLDEN, "whole.h5")) as reader:
+        assert reader.values["/model_weights"]["layer_names"] == ["dense", "norm", "last"]
 
 
 # ---- Models ---------------------------------------------------------------------------------------------------------

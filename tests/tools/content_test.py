@@ -48,7 +48,6 @@ CONTENTS = (
     (b"7z\xbc\xaf\x27\x1c\0\4" + bytes(range(64)), "7z archive"),
     (tar_of("model/w.npy"), "tar archive"),
     (b"\x80\x04\x95\x0b\0\0\0\0\0\0\0}\x94\x8c\x01a\x94K\x01s." + bytes(64), "pickle"),
-    (b"\x89HDF\r\n\x1a\n" + bytes(64), "HDF5"),
     (b"\x08\x07\x12\x07pytorch\x1a\x052.1.0:" + bytes(range(64)), "an ONNX model"),
     (b"\x1c\0\0\0TFL3" + bytes(64), "TensorFlow Lite"),
     (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(64), "PNG"),

@@ -285,7 +285,7 @@ class NotTensors(Archives):
         for name, start, says in (("a.npz.gz", b"\x1f\x8b\x08\0", "gzip"), ("b.zst", b"\x28\xb5\x2f\xfd\0\0", "Zstandard"),
                                   ("c.xz", b"\xfd7zXZ\0", "xz"), ("d.bz2", b"BZh91AY", "bzip2"),
                                   ("e.weights", b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "git lfs pull"),
-                                  ("f.h5", b"\x89HDF\r\n\x1a\n" + bytes(64), "HDF5"), ("g.pkl", b"\x80\x02}q\0.", "pickle")):
+                                  ("g.pkl", b"\x80\x02}q\0.", "pickle")):
             with open(self.path(name), "wb") as file:
                 file.write(start)
             self.assert_one_line(run("ls", self.path(name)), 1, name + ": this ", says)

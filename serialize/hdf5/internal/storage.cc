@@ -324,11 +324,10 @@ class StorageReader {
       }
       return FinishChunks();
     }
-    constexpr const char* kNames[] = {"fixed array", "extensible array", "B-tree of version 2"};
-    return absl::UnimplementedError(
-        absl::StrCat("finds its chunks by ", index >= 3 && index <= 5 ? "a " : "an index, number ",
-                     index >= 3 && index <= 5 ? kNames[index - 3] : absl::StrCat(index),
-                     ", which is not read; h5py writes what is read without libver=\"latest\""));
+    constexpr const char* kNames[] = {"a fixed array", "an extensible array", "a B-tree of version 2"};
+    return absl::UnimplementedError(absl::StrCat(
+        "finds its chunks by ", index >= 3 && index <= 5 ? kNames[index - 3] : "an index that is not known",
+        ", which is not read; h5py writes what is read without libver=\"latest\""));
   }
 
   // Of a chunk, without what reaches past the shape.

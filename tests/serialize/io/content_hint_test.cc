@@ -55,7 +55,6 @@ const Content kContents[] = {
     {"OtherZip", "PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.txt"sv,
      "a zip file whose first member, \"a.txt\", is not an array", "npz"},
     {"EmptyZip", "PK\5\6\0\0\0\0"sv, "an empty zip archive", "npz"},
-    {"Hdf5", "\x89HDF\r\n\x1a\n", "HDF5", ""},
     {"Gguf", "GGUF\3\0\0\0"sv, "GGUF", "gguf"},
     {"Onnx", "\x08\x07\x12\x07pytorch\x1a", "an ONNX model", "onnx"},
     {"TfLite", "\x1c\0\0\0TFL3"sv, "TensorFlow Lite", ""},
