@@ -193,8 +193,9 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="tools/dev mutate", description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("n", nargs="?", type=int, default=50, help="mutations to draw (default: 50)")
     parser.add_argument("seed", nargs="?", default=datetime.date.today().strftime("%Y%m%d"))
-    parser.add_argument("--files", default="*", help="only files whose path fits this pattern")
+    parser.add_argument("--files", action="append", help="only files whose path fits this pattern, or another --files")
     parser.add_argument("--room-only", action="store_true", help="only the tests of the room, not all others")
+    parser.add_argument("--tests", action="append", metavar="TARGETS", help="only these tests, or another --tests")
     parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="for what is built alone")
     parser.add_argument("--minutes", type=float, default=None, help="judge no further mutation after so many")
     parser.add_argument("--list", action="store_true", help="print the mutations that are drawn, and build nothing")
@@ -224,7 +225,8 @@ class Run:
         self.runner = mutant_judge.Runner(home, options.jobs)
         self.equivalents = parse_equivalents(tree.get(EQUIVALENTS, b"").decode())
         judging = {path: text for path, text in tree.items() if not is_production(path, cpu_flags()) and path != EQUIVALENTS}
-        self.tests = digest(sorted(judging.items()), options.room_only)
+        self.targets = options.tests or ["//..."]
+        self.tests = digest(sorted(judging.items()), options.room_only, options.tests)
         self.end = time.monotonic() + 60 * options.minutes if options.minutes is not None else None
         self.alone = {number for number, record in log.records.items() if record.get("alone")}
 
@@ -306,7 +308,7 @@ class Run:
                            if path not in placed or number in placed[path].left}  # fmt: skip
             say(f"building {sum(len(each.around) for each in placed.values())} mutations")
             self.workspace.write({**self.tree, **{path: each.text.encode() for path, each in placed.items()}}, ROOT)
-            built, said = self.workspace.build(["//..."], [path for path in placed if path.endswith(".cc")])
+            built, said = self.workspace.build(self.targets, [path for path in placed if path.endswith(".cc")])
             if built:
                 return placed
             bad = mutant_schemata.culprits(said, placed)
@@ -317,7 +319,7 @@ class Run:
 
     def recorded(self):
         """The test programs, with what each reaches, without those that fail without a mutation."""
-        programs = self.workspace.programs()
+        programs = self.workspace.programs(self.targets)
         say(f"running {len(programs)} test programs without a mutation")
         began = time.monotonic()
         broken = self.runner.record(programs)
@@ -331,7 +333,7 @@ class Run:
     def judge_alone(self, numbers):
         say("building the tree without a mutation")
         self.workspace.write(self.tree, ROOT)
-        built, said = self.workspace.build(["//..."])
+        built, said = self.workspace.build(self.targets)
         if not built:
             sys.exit(f"{said}\nmutate: without a mutation the build fails")
         programs = self.recorded()
@@ -356,7 +358,7 @@ class Run:
         in_room = [program for program in programs if re.search(tests_of(path), program.package)]
         result = "same program", ""
         for tried in [in_room] if self.options.room_only else [in_room, programs]:  # to link all programs takes minutes
-            targets = ["//..."] if tried is programs else [program.label for program in tried]
+            targets = self.targets if tried is programs else [program.label for program in tried]
             if targets and not self.workspace.build(targets, quiet, limit)[0]:
                 return "does not compile", ""
             changed = [program for program in tried if self.workspace.signature(program) != unchanged[program.label]]
@@ -377,9 +379,10 @@ def main(arguments):
         signal.signal(number, interrupt)
     tree = mutant_judge.read_tree(ROOT)
     sources = {path: tree[path].decode() for path in tree if is_production(path, cpu_flags())}
-    sources = {path: text for path, text in sources.items() if fnmatch.fnmatchcase(path, options.files)}
+    patterns = options.files or ["*"]
+    sources = {path: text for path, text in sources.items() if any(fnmatch.fnmatchcase(path, each) for each in patterns)}
     if not sources:
-        sys.exit(f"mutate: no file fits {options.files}")
+        sys.exit(f"mutate: no file fits {' or '.join(patterns)}")
     drawn = dict(enumerate(itertools.islice(draw(sources, options.seed), options.n)))
     if options.list:
         for path, mutation in drawn.values():

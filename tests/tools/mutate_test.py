@@ -279,6 +279,7 @@ class Printing(unittest.TestCase):
         options = mutate.parse_arguments(["300", "20261122"])
         self.assertEqual((options.n, options.seed), (300, "20261122"))
         self.assertRegex(mutate.parse_arguments([]).seed, r"^20\d{6}$")
+        self.assertEqual(mutate.parse_arguments(["--files", "a/*", "--files", "b.cc"]).files, ["a/*", "b.cc"])
 
 
 class FakeWorkspace:
@@ -298,7 +299,7 @@ class FakeWorkspace:
                     return False, f"{path}:{number}:1: error: no\n"
         return True, ""
 
-    def programs(self):
+    def programs(self, _targets):
         return [mutant_judge.Program(f"//tests/tensor:{name}", name) for name in ("a_test", "b_test")]
 
     def signature(self, program):
