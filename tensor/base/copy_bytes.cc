@@ -52,8 +52,11 @@ __attribute__((target("avx2"))) size_t StreamPages(char* to, const char* from, s
 void CopyBytes(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;  // either pointer may then be null
   const CpuTuning& tuning = GetCpuTuning();
-  if (bytes >= static_cast<uint64_t>(tuning.stream_bytes) / 2) return StreamBytes(to, from, bytes, tuning.stream_pages);
-  const size_t piece = tuning.copy_piece_bytes > 0 ? static_cast<size_t>(tuning.copy_piece_bytes) : bytes;
+  constexpr size_t kZen5PieceBytes = size_t{256} << 10;
+  const bool is_zen5 = tuning.family == CpuFamily::kZen5;
+  const int pages = is_zen5 || tuning.family == CpuFamily::kZen4 ? 1 : 2;
+  if (bytes >= static_cast<uint64_t>(tuning.stream_bytes) / 2) return StreamBytes(to, from, bytes, pages);
+  const size_t piece = is_zen5 ? kZen5PieceBytes : bytes;
   for (size_t done = 0; done < bytes; done += piece) {
     std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done, std::min(piece, bytes - done));
   }

@@ -71,77 +71,28 @@ CpuTuning DetectTuning() {
   return internal::TuningFor(DetectMaker(), l1_bytes, l2_bytes);
 }
 
-// What is known of families of processors. The pages are those of the second-level TLB (AMD, "Software Optimization
-// Guide" of the families 17h, 19h, 1Ah and of Zen 4; Intel, "64 and IA-32 Architectures Optimization Reference
-// Manual"). How the rest was measured stands where it is used: pieces of files in
-// serialize/checkpoint/write/tensor_job.cc, dense copies in tensor/base/copy_bytes.cc, transposes and conversions in
-// tensor/strided/internal/copy_plan.cc and convert_kernels.cc. What is not set is as for an unknown processor.
-
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
-constexpr CpuTuning Zen2And3() {
-  CpuTuning tuning;
-  tuning.tlb_pages = 2048;
-  tuning.write_piece_bytes = 512 * kKiB;
-  return tuning;
-}
-
-constexpr CpuTuning Zen4() {
-  CpuTuning tuning;
-  tuning.tlb_pages = 3072;
-  tuning.write_piece_bytes = 1024 * kKiB;
-  // Not measured. Transposes stream as fast as on a Zen 5.
-  tuning.stream_bytes = 32 * kMiB;
-  tuning.stream_pages = 1;
-  return tuning;
-}
-
-constexpr CpuTuning Zen5() {
-  CpuTuning tuning;
-  tuning.tlb_pages = 4096;
-  tuning.write_piece_bytes = 512 * kKiB;
-  tuning.copy_piece_bytes = 256 * kKiB;
-  tuning.stream_bytes = 48 * kMiB;
-  tuning.stream_pages = 1;
-  tuning.stream_row_bytes = 512;
-  tuning.memcpy_row_bytes = 8 * kKiB;
-  tuning.transpose_lines = 8;
-  tuning.transpose_adjacent_lines = 2;
-  tuning.transpose_in_l2 = false;
-  tuning.transpose_by_avx2 = true;
-  tuning.prefetch_ahead_bytes = 8 * kKiB;
-  return tuning;
-}
-
-constexpr CpuTuning Skylake() {
-  CpuTuning tuning;
-  tuning.tlb_pages = 1536;
-  return tuning;
-}
-
-constexpr CpuTuning IceLakeServer() {
-  CpuTuning tuning;
-  tuning.tlb_pages = 2048;
-  tuning.transpose_lines = 2;
-  tuning.transpose_adjacent_lines = 2;
-  tuning.prefetch_ahead_bytes = 4 * kKiB;
-  return tuning;
-}
-
-// The first row that fits counts. The newest processors of a maker have the largest caches.
-struct CpuFamily {
+// What is known of families of processors. The pages are those of the second-level TLB (AMD, "Software Optimization
+// Guide" of the families 17h, 19h, 1Ah and of Zen 4; Intel, "64 and IA-32 Architectures Optimization Reference
+// Manual"). How the rest was measured stands where it is used. The first row that fits counts. The newest processors of
+// a maker have the largest caches.
+struct KnownFamily {
   internal::CpuMaker maker;
   int64_t l1_bytes;  // at least
   int64_t l2_bytes;  // at least
-  CpuTuning tuning;
+  CpuFamily family;
+  int64_t tlb_pages;
+  int64_t stream_bytes;
+  int64_t prefetch_ahead_bytes;
 };
-constexpr CpuFamily kFamilies[] = {
-    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, Zen5()},
-    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, Zen4()},
-    {internal::CpuMaker::kAmd, 0, 0, Zen2And3()},
-    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, IceLakeServer()},  // and later
-    {internal::CpuMaker::kIntel, 0, 0, Skylake()},                          // and later
+constexpr KnownFamily kFamilies[] = {
+    {internal::CpuMaker::kAmd, 48 * kKiB, 1024 * kKiB, CpuFamily::kZen5, 4096, 48 * kMiB, 8 * kKiB},
+    {internal::CpuMaker::kAmd, 0, 1024 * kKiB, CpuFamily::kZen4, 3072, 32 * kMiB, 0},
+    {internal::CpuMaker::kAmd, 0, 0, CpuFamily::kZen2, 2048, 16 * kMiB, 0},
+    {internal::CpuMaker::kIntel, 48 * kKiB, 1280 * kKiB, CpuFamily::kIceLakeServer, 2048, 16 * kMiB, 4 * kKiB},
+    {internal::CpuMaker::kIntel, 0, 0, CpuFamily::kSkylake, 1536, 16 * kMiB, 0},
 };
 
 // The level that the environment asks for; empty without one.
@@ -159,9 +110,12 @@ CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes) {
   if (l1_bytes < 8 * kKiB || l1_bytes > kMiB) l1_bytes = CpuTuning().l1_bytes;
   if (l2_bytes < 128 * kKiB || l2_bytes > 64 * kMiB) l2_bytes = CpuTuning().l2_bytes;
   CpuTuning tuning;
-  for (const CpuFamily& family : kFamilies) {
-    if (family.maker != maker || family.l1_bytes > l1_bytes || family.l2_bytes > l2_bytes) continue;
-    tuning = family.tuning;
+  for (const KnownFamily& known : kFamilies) {
+    if (known.maker != maker || known.l1_bytes > l1_bytes || known.l2_bytes > l2_bytes) continue;
+    tuning.family = known.family;
+    tuning.tlb_pages = known.tlb_pages;
+    tuning.stream_bytes = known.stream_bytes;
+    tuning.prefetch_ahead_bytes = known.prefetch_ahead_bytes;
     break;
   }
   tuning.l1_bytes = l1_bytes;

@@ -36,35 +36,21 @@ struct CpuFeatures {
 // Detected on the first call; thread-safe. A kernel asks for the extension that implies all that it uses.
 const CpuFeatures& GetCpuFeatures();
 
+// Processors between which a choice that was measured may differ. The choice stands where it is used.
+enum class CpuFamily { kUnknown, kZen2, kZen4, kZen5, kSkylake, kIceLakeServer };  // kZen2, and the last two: and later
+
 // Sizes by which loops are cut. They change the speed of results, never their bytes. The defaults are those of an
 // unknown processor, smaller than what most have.
 struct CpuTuning {
-  int64_t l1_bytes = 32 << 10;            // the data cache of a core
-  int64_t l2_bytes = 256 << 10;           // the next cache of a core
-  int64_t tlb_pages = 1024;               // pages of 4 KiB in the second-level TLB of a core
-  int64_t write_piece_bytes = 256 << 10;  // a file is written by pieces that are read again from the cache
-  // A dense copy below stream_bytes calls std::memcpy for pieces of this size. 0: once for all bytes.
-  int64_t copy_piece_bytes = 0;
+  CpuFamily family = CpuFamily::kUnknown;
+  int64_t l1_bytes = 32 << 10;   // the data cache of a core
+  int64_t l2_bytes = 256 << 10;  // the next cache of a core
+  int64_t tlb_pages = 1024;      // pages of 4 KiB in the second-level TLB of a core
   // From this size on, the caches do not keep the data, and non-temporal stores are used: by a dense copy, for source
   // and destination together; by a fill, unless its bytes are all equal. Conversions begin at half of it, source and
   // result together, and copies of rows with a destination of a quarter. Transposes and gathers have a limit of their
-  // own (strided/internal/copy_plan.cc).
+  // own.
   int64_t stream_bytes = 16 << 20;
-  // A dense copy with non-temporal stores writes this many pages of 4 KiB in turn: 1 or 2.
-  int stream_pages = 2;
-  // Rows of bytes below this size are copied with ordinary stores. 0: short rows are assembled in a buffer and then
-  // written with non-temporal stores.
-  int64_t stream_row_bytes = 0;
-  // Rows of bytes of this size and more are copied by std::memcpy if they are not streamed. 0: none.
-  int64_t memcpy_row_bytes = 0;
-  // The cache lines of a row of the destination that a large transpose writes in succession before it goes to the next
-  // row. With 1, it goes along the rows of the source.
-  int64_t transpose_lines = 1;
-  int64_t transpose_adjacent_lines = 8;  // the same if the rows of the source are short and adjacent
-  // The lines of the source that are read meanwhile must stay in the second-level cache: the third-level one is too
-  // slow.
-  bool transpose_in_l2 = true;
-  bool transpose_by_avx2 = false;  // with registers of 32 bytes, even where there are wider ones
   // Large conversions, and copies of rows with non-temporal stores, prefetch the source this many bytes ahead. 0: no
   // prefetch.
   int64_t prefetch_ahead_bytes = 0;

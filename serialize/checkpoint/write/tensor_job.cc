@@ -26,12 +26,22 @@ namespace {
 
 // So much is written at a time, and then checksummed while it is still in a near cache. In the opposite order the
 // checksum waits for memory. Large pieces give the page cache large pages, which cost less to write and to map, but
-// they leave the second level. AMD's third level feeds the sum as fast. The size for each processor is in
-// tensor/base/cpu.cc. Measured on ext4, by pieces of 256 KiB, 512 KiB, 1 MiB, in x write(): a Xeon 1.06, 1.12, 1.66; a
-// Zen 4 1.32, 1.21, 1.17, and mapping what was written so 0.91, 0.84, 0.81 x read(). On a Zen 5, in ms, alternating
-// the three sizes: one thread 43, 41, 41, two 24, 23, 24; while another program writes by 512 KiB, pieces of 1 MiB take
-// 14 % longer. Larger pages are the first that a virtual machine runs out of (io/internal/write_size.h).
-size_t ChunkBytes() { return static_cast<size_t>(GetCpuTuning().write_piece_bytes); }
+// they leave the second level. AMD's third level feeds the sum as fast. Measured on ext4, by pieces of 256 KiB, 512
+// KiB, 1 MiB, in x write(): a Xeon 1.06, 1.12, 1.66; a Zen 4 1.32, 1.21, 1.17, and mapping what was written so 0.91,
+// 0.84, 0.81 x read(). On a Zen 5, in ms, alternating the three sizes: one thread 43, 41, 41, two 24, 23, 24; while
+// another program writes by 512 KiB, pieces of 1 MiB take 14 % longer. Larger pages are the first that a virtual
+// machine runs out of (io/internal/write_size.h).
+size_t ChunkBytes() {
+  switch (GetCpuTuning().family) {
+    case CpuFamily::kZen4:
+      return size_t{1} << 20;
+    case CpuFamily::kZen2:
+    case CpuFamily::kZen5:
+      return size_t{512} << 10;
+    default:
+      return size_t{256} << 10;
+  }
+}
 
 // Appends elements of a fixed size in row-major order and extends *crc by their checksum.
 absl::Status AppendFixedSize(const TensorView& tensor, ByteSink* sink, uint32_t* crc) {

@@ -32,16 +32,17 @@ constexpr int64_t kShortRowBytes = 4 << 10;  // kLines: adjacent rows of the sou
 //   NHWC to NCHW of 16 x 128 x 128 x 64 (adjacent)      2: 3.3, 4: 3.4, 8: 3.8      2: 6.0, 4: 6.5, 8: 6.4
 //
 // The last one on a Zen 4 by 4, 8 and 16 lines, x memcpy: 0.86, 0.71, 0.71.
-int64_t LinesOfTile(const CpuTuning& tuning, int64_t from_step, int64_t element_bytes, bool adjacent) {
-  if (adjacent) return tuning.transpose_adjacent_lines;
-  if (!tuning.transpose_in_l2) return tuning.transpose_lines;
+int64_t LinesOfTile(const CopyChoices& choices, int64_t l2_bytes, int64_t from_step, int64_t element_bytes,
+                    bool adjacent) {
+  if (adjacent) return choices.adjacent_lines;
+  if (!choices.transpose_in_l2) return choices.transpose_lines;
   // A line of each row of the source must stay in the second-level cache, where rows whose distance is a multiple of a
   // power of two share sets, and its page in the first-level TLB.
   constexpr int64_t kWays = 16;
   constexpr int64_t kPages = 64;
-  const int64_t rows = tuning.transpose_lines * kCacheLine / element_bytes;
-  const int64_t distance = std::min(from_step & -from_step, tuning.l2_bytes / kWays);  // 0: all rows are one
-  return rows <= kPages && rows * distance <= tuning.l2_bytes ? tuning.transpose_lines : 1;
+  const int64_t rows = choices.transpose_lines * kCacheLine / element_bytes;
+  const int64_t distance = std::min(from_step & -from_step, l2_bytes / kWays);  // 0: all rows are one
+  return rows <= kPages && rows * distance <= l2_bytes ? choices.transpose_lines : 1;
 }
 
 // kLines, by one line: the rows of the destination that a tile has. The pages of a strip of them are still in the
@@ -56,6 +57,28 @@ int64_t RowsOfStrip(const CpuTuning& tuning) {
 
 }  // namespace
 
+const CopyChoices& CopyChoices::Of(CpuFamily family) {
+  static constexpr CopyChoices kUsual;
+  static constexpr CopyChoices kIceLakeServer = [] {
+    CopyChoices choices;
+    choices.transpose_lines = 2;
+    choices.adjacent_lines = 2;
+    return choices;
+  }();
+  static constexpr CopyChoices kZen5 = [] {
+    CopyChoices choices;
+    choices.transpose_lines = 8;
+    choices.adjacent_lines = 2;
+    choices.transpose_in_l2 = false;
+    choices.transpose_by_avx2 = true;
+    choices.stream_row_bytes = 512;
+    choices.memcpy_row_bytes = 8 << 10;
+    return choices;
+  }();
+  if (family == CpuFamily::kIceLakeServer) return kIceLakeServer;
+  return family == CpuFamily::kZen5 ? kZen5 : kUsual;
+}
+
 CopyPlan::CopyPlan(Axes* axes, int64_t element_bytes, const char* from_base, int64_t from, char* to_base, int64_t to,
                    const CopyStridedOptions& options)
     : from_base_(from_base),
@@ -63,7 +86,8 @@ CopyPlan::CopyPlan(Axes* axes, int64_t element_bytes, const char* from_base, int
       element_bytes_(element_bytes),
       loops_(*axes),
       num_threads_(options.num_threads),
-      tuning_(options.tuning != nullptr ? *options.tuning : GetCpuTuning()) {
+      tuning_(options.tuning != nullptr ? *options.tuning : GetCpuTuning()),
+      choices_(options.choices != nullptr ? *options.choices : CopyChoices::Of(tuning_.family)) {
   TurnForward(axes, &from, &to);
   from_ = from * element_bytes;
   to_ = to * element_bytes;
@@ -175,7 +199,7 @@ int64_t CopyPlan::LeastStreamedBytes() const {
 // time with non-temporal stores over time with ordinary ones: rows of 32 to 384 bytes, assembled, 1.1 to 1.4; of 512 to
 // 1,024 0.84 to 0.94 with gaps of 64 bytes, 1.1 to 1.3 with gaps as long as the rows; of 2,048 0.8.)
 int64_t CopyPlan::LeastStreamedRowBytes(int64_t row_bytes) const {
-  return std::abs(outer_.from) >= 2 * row_bytes ? 4 * tuning_.stream_row_bytes : tuning_.stream_row_bytes;
+  return std::abs(outer_.from) >= 2 * row_bytes ? 4 * choices_.stream_row_bytes : choices_.stream_row_bytes;
 }
 
 void CopyPlan::ChooseStore(const CopyStridedOptions& options) {
@@ -193,7 +217,7 @@ void CopyPlan::ChooseStore(const CopyStridedOptions& options) {
     store_ = Store::kLines;
     // (Zen 5, with AVX-512 and with AVX2: the transpose of 8192 x 8192 uint8 4.9 and 4.4 ms, of 4096 x 4096 float32 4.3
     // and 4.1, others equal.)
-    if (tuning_.transpose_by_avx2) {
+    if (choices_.transpose_by_avx2) {
       CpuFeatures features = options.features != nullptr ? *options.features : GetCpuFeatures();
       features.avx512 = false;
       kernels_ = &KernelsFor(static_cast<size_t>(element_bytes_), features);
@@ -223,9 +247,9 @@ void CopyPlan::ChooseTiles() {
   if (store_ == Store::kLines) {
     const int64_t from_row_bytes = outer_.size * element_bytes_;
     const bool adjacent = inner_.from == from_row_bytes && from_row_bytes <= kShortRowBytes;
-    const int64_t lines = LinesOfTile(tuning_, inner_.from, element_bytes_, adjacent);
+    const int64_t lines = LinesOfTile(choices_, tuning_.l2_bytes, inner_.from, element_bytes_, adjacent);
     inner_bytes = lines * kCacheLine;
-    in_strips_ = tuning_.transpose_lines == 1 && !adjacent;
+    in_strips_ = choices_.transpose_lines == 1 && !adjacent;
     if (in_strips_) {
       tile_bytes = RowsOfStrip(tuning_) * kCacheLine;
     } else {

@@ -89,6 +89,7 @@ class CopyPlan {
   int64_t num_tiles_ = 1;
   int num_threads_;
   const CpuTuning& tuning_;
+  const CopyChoices& choices_;
   const CopyKernels* kernels_;
   Kind kind_ = Kind::kBlocks;
   Store store_ = Store::kDirect;

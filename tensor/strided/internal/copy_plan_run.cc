@@ -163,7 +163,7 @@ void CopyPlan::CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner_st
 // destination begins 1 to 63 bytes after the source, modulo 4 KiB (0.75 of the time).
 void CopyPlan::ProduceRows(const char* from, char* to, int64_t to_outer, int64_t bytes, int64_t outer) const {
   const bool repeats = outer > 1 && outer_.from == 0;
-  if (tuning_.memcpy_row_bytes == 0 || bytes < tuning_.memcpy_row_bytes || repeats ||
+  if (choices_.memcpy_row_bytes == 0 || bytes < choices_.memcpy_row_bytes || repeats ||
       2 * bytes * outer <= tuning_.l1_bytes) {
     return kernels_->rows(from, outer_.from, to, to_outer, bytes, outer);
   }

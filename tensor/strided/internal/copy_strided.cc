@@ -43,7 +43,8 @@ void CopyStrided(DType dtype, const void* from_base, const Layout& from, void* t
   const auto* const from_bytes = static_cast<const char*>(from_base);
   auto* const to_bytes = static_cast<char*>(to_base);
   // Dense on both sides: no plan is needed.
-  const bool is_chosen = options.stream_bytes.has_value() || options.features != nullptr || options.tuning != nullptr;
+  const bool is_chosen = options.stream_bytes.has_value() || options.features != nullptr || options.tuning != nullptr ||
+                         options.choices != nullptr;
   if (!is_chosen && options.num_threads <= 1 && to.IsContiguous() && from.IsContiguous()) {
     char* const to_first = to_bytes + to.offset() * element_bytes;
     const char* const from_first = from_bytes + from.offset() * element_bytes;

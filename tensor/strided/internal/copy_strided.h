@@ -13,6 +13,25 @@
 
 namespace tensorcask::internal {
 
+// What was measured to suit a family of processors (copy_plan.cc). Changes the speed of copies, never their bytes.
+struct CopyChoices {
+  // The cache lines of a row of the destination that a large transpose writes in succession before it goes to the next
+  // row. With 1, it goes along the rows of the source.
+  int64_t transpose_lines = 1;
+  int64_t adjacent_lines = 8;  // the same if the rows of the source are short and adjacent
+  // The lines of the source that are read meanwhile must stay in the second-level cache: the third-level one is too
+  // slow.
+  bool transpose_in_l2 = true;
+  bool transpose_by_avx2 = false;  // with registers of 32 bytes, even where there are wider ones
+  // Rows of bytes below this size are copied with ordinary stores. 0: short rows are assembled in a buffer and then
+  // written with non-temporal stores.
+  int64_t stream_row_bytes = 0;
+  // Rows of bytes of this size and more are copied by std::memcpy if they are not streamed. 0: none.
+  int64_t memcpy_row_bytes = 0;
+
+  static const CopyChoices& Of(CpuFamily family);
+};
+
 struct CopyStridedOptions {
   int num_threads = 1;  // at most; the calling one included
   // The destination has just been allocated. The system clears its pages on the first access, which brings them into
@@ -23,6 +42,7 @@ struct CopyStridedOptions {
   std::optional<int64_t> stream_bytes;
   const CpuFeatures* features = nullptr;  // null: the features of this processor, and a short path for few elements
   const CpuTuning* tuning = nullptr;      // null: that of this processor
+  const CopyChoices* choices = nullptr;   // null: those of the family of `tuning`
 };
 
 // Assigns to each element of `to`, in the memory at `to_base`, the element of `from` with the same index, in the memory

@@ -124,14 +124,17 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
   small_caches.l1_bytes = 4 << 10;
   small_caches.l2_bytes = random() % 2 == 0 ? 64 << 10 : 8 << 20;
   small_caches.tlb_pages = 200;
-  small_caches.transpose_lines = std::array<int64_t, 4>{1, 2, 3, 8}[random() % 4];
-  small_caches.transpose_adjacent_lines = std::array<int64_t, 4>{1, 2, 5, 8}[random() % 4];
-  small_caches.memcpy_row_bytes = std::array<int64_t, 3>{0, 100, 8 << 10}[random() % 3];
-  small_caches.stream_row_bytes = std::array<int64_t, 3>{0, 64, 512}[random() % 3];
   small_caches.prefetch_ahead_bytes = std::array<int64_t, 3>{0, 256, 8 << 10}[random() % 3];
-  small_caches.transpose_in_l2 = random() % 2 == 0;
-  small_caches.transpose_by_avx2 = random() % 2 == 0;
-  const CpuTuning* const tuning = random() % 3 == 0 ? nullptr : &small_caches;
+  CopyChoices any_choices;
+  any_choices.transpose_lines = std::array<int64_t, 4>{1, 2, 3, 8}[random() % 4];
+  any_choices.adjacent_lines = std::array<int64_t, 4>{1, 2, 5, 8}[random() % 4];
+  any_choices.memcpy_row_bytes = std::array<int64_t, 3>{0, 100, 8 << 10}[random() % 3];
+  any_choices.stream_row_bytes = std::array<int64_t, 3>{0, 64, 512}[random() % 3];
+  any_choices.transpose_in_l2 = random() % 2 == 0;
+  any_choices.transpose_by_avx2 = random() % 2 == 0;
+  const bool as_here = random() % 3 == 0;
+  const CpuTuning* const tuning = as_here ? nullptr : &small_caches;
+  const CopyChoices* const choices = as_here ? nullptr : &any_choices;
   for (const Level& level : Levels()) {
     for (const bool fresh : {false, true}) {
       for (const int64_t stream_bytes : {int64_t{0}, INT64_MAX}) {
@@ -143,13 +146,14 @@ void ExpectCopies(DType dtype, const Layout& from, const Layout& to, uint32_t se
           options.stream_bytes = stream_bytes;
           options.num_threads = num_threads;
           options.tuning = tuning;
+          options.choices = choices;
           std::copy(before.begin(), before.end(), target.data());
           CopyStrided(dtype, source, from, target.data(), to, options);
           const auto wrong = std::mismatch(wanted.begin(), wanted.end(), target.data());
           ASSERT_TRUE(wrong.first == wanted.end())
               << level.name << (fresh ? ", fresh" : "") << ", streaming from " << stream_bytes << " on, " << num_threads
-              << " threads, " << (tuning == nullptr ? GetCpuTuning() : *tuning).transpose_lines << " lines: byte "
-              << wrong.first - wanted.begin() << " of " << to_bytes;
+              << " threads, " << (as_here ? CopyChoices::Of(GetCpuTuning().family) : any_choices).transpose_lines
+              << " lines: byte " << wrong.first - wanted.begin() << " of " << to_bytes;
         }
       }
     }
