@@ -9,6 +9,7 @@ The Bazel test reads the source tree itself, which it finds by following the lin
 files that no BUILD file names.
 """
 
+import collections
 import os
 import re
 import sys
@@ -97,6 +98,9 @@ ELSEWHERE = {
 }
 # In quotes an include without our prefix is a mistake, unless it is one of these.
 QUOTED_ELSEWHERE = ("absl/",) + tuple(ELSEWHERE)
+
+MOST_HEADERS = 20  # of a folder, so that a room fits in a head
+FULL_ROOMS = ("tensor", "tensor/base")
 
 SOURCES = (".h", ".cc", ".inc", ".proto")
 SKIPPED = {"tests/consumer"}  # a project of its own
@@ -206,6 +210,24 @@ def check(root):
     return count, problems
 
 
+def crowded_rooms(root, most):
+    """{folder: number of headers} of the folders of the library with more than `most`, but for FULL_ROOMS."""
+    counts = collections.Counter(os.path.dirname(path) for path in library_headers(root))
+    return {folder: count for folder, count in counts.items() if count > most and folder not in FULL_ROOMS}
+
+
+def names_used_twice(root):
+    """The paths of headers of the library that have a name in common with another one."""
+    named = collections.defaultdict(list)
+    for path in library_headers(root):
+        named[os.path.basename(path)].append(path)
+    return [path for paths in named.values() if len(paths) > 1 for path in paths]
+
+
+def library_headers(root):
+    return [path for path in source_files(root) if path.startswith(("tensor/", "serialize/")) and path.endswith(".h")]
+
+
 def linked_with(root, path):
     """All files of this library that `path` is linked with: what it includes, with the .cc file beside each header."""
     reached = set()
@@ -237,6 +259,11 @@ class TheTree(unittest.TestCase):
         self.assertGreater(count, 20, f"hardly any source below {root}: is this the source tree?")
         self.assertEqual(problems, [], "\n" + "\n".join(problems))
 
+    def test_no_room_is_crowded(self):
+        self.assertEqual(crowded_rooms(real_root(), MOST_HEADERS), {})
+
+    def test_a_header_has_a_name_of_its_own(self):
+        self.assertEqual(names_used_twice(real_root()), [])
 
     def test_writing_checkpoints_does_not_link_reading(self):
         linked = linked_with(real_root(), "serialize/checkpoint/checkpoint_writer.h")
@@ -365,6 +392,15 @@ class MadeUpTree(unittest.TestCase):
     def test_an_import_without_prefix(self):
         files = {"proto/types.proto": "", "proto/tensor.proto": 'import public "proto/types.proto";\n'}
         self.assert_one_problem(files, "proto/tensor.proto:1", "lacks the prefix tensorcask/")
+
+    def test_crowded_rooms_and_names_that_are_used_twice(self):
+        with tempfile.TemporaryDirectory() as root:
+            for path in ("serialize/npy/a.h", "serialize/npy/b.h", "serialize/zip/a.h", "tensor/a.h", "tensor/c.h",
+                         "tests/zip/a.h", "tensor/a.cc"):  # fmt: skip
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                open(os.path.join(root, path), "w", encoding="utf-8").close()
+            self.assertEqual(crowded_rooms(root, 1), {"serialize/npy": 2})
+            self.assertEqual(names_used_twice(root), ["serialize/npy/a.h", "serialize/zip/a.h", "tensor/a.h"])
 
     def test_a_folder_that_is_no_room(self):
         self.assert_one_problem({"serialize/zarr/zarr.h": ""}, "serialize/zarr/zarr.h:1", "this folder is no room")

@@ -26,7 +26,7 @@
 #include "absl/strings/str_split.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/report/singular_values.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/tensor/base/checked_math.h"

@@ -1,4 +1,5 @@
-// tensorcask convert SRC... DST: copies tensors into another file, in bounded memory (serialize/archive/convert.h).
+// tensorcask convert SRC... DST: copies tensors into another file, in bounded memory
+// (serialize/archive/convert_archives.h).
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"

@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/chosen_names.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/edit.h"
 #include "tensorcask/serialize/archive/formats/served_format.h"
 #include "tensorcask/tensor/base/status_macros.h"

@@ -11,7 +11,7 @@
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/formats/served_format.h"
-#include "tensorcask/serialize/archive/salvage.h"
+#include "tensorcask/serialize/archive/salvage_archive.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/io/damage_mark.h"

@@ -12,7 +12,7 @@
 #include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/pickles.h"
 #include "tensorcask/python/src/text.h"
-#include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/archive/compare_archives.h"
 #include "tensorcask/serialize/archive/summarize.h"
 #include "tensorcask/tensor/base/quote.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/io/damage_mark.h"
-#include "tensorcask/serialize/io/error_number.h"
+#include "tensorcask/serialize/io/file_system.h"
 
 namespace nb = nanobind;
 

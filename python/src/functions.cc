@@ -18,8 +18,8 @@
 #include "tensorcask/python/src/pickles.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
-#include "tensorcask/serialize/archive/convert.h"
-#include "tensorcask/serialize/archive/salvage.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
+#include "tensorcask/serialize/archive/salvage_archive.h"
 #include "tensorcask/serialize/archive/save_load.h"
 
 namespace nb = nanobind;

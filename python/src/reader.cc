@@ -16,7 +16,7 @@
 #include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/text.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/read_index.h"
 #include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/tensor/base/quote.h"

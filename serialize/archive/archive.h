@@ -3,7 +3,7 @@
 //   const CheckpointArchiveFormat checkpoint;
 //   const NpzArchiveFormat npz;
 //   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("model.npz", {&checkpoint, &npz}));
-//   CASK_RETURN_IF_ERROR(ConvertArchives({archive.get()}, "model.ckpt", checkpoint).status());   // convert.h
+//   CASK_RETURN_IF_ERROR(ConvertArchives({archive.get()}, "model.ckpt", checkpoint).status());   // convert_archives.h
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_H_

@@ -28,11 +28,11 @@
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/serialize/values/file_edits.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/metadata.h"
@@ -139,13 +139,13 @@ struct ArchiveTraits {
   bool is_prefix = false;       // a path is the common beginning of the names of several files
 };
 
-// What a salvage saved, and what not (salvage.h).
+// What a salvage saved, and what not (salvage_archive.h).
 struct ArchiveSalvage {
   int64_t saved = 0;  // tensors
   // Names of saved tensors whose name and shape no checksum confirms (checkpoint/salvage.h).
   std::vector<std::string> unverified;
   std::vector<ArchiveDamage> lost;  // empty: all was saved
-  // As ConvertReport::removed and ConvertReport::notes (convert.h).
+  // As ConvertReport::removed and ConvertReport::notes (convert_archives.h).
   std::vector<std::string> removed;
   std::vector<std::string> notes;
 };
@@ -206,7 +206,7 @@ class ArchiveFormat {
   virtual absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                               const ArchiveReaderOptions& options) const = 0;
   // Opens an archive whose list of tensors is damaged with the tensors that can be found without it, for a salvage
-  // (salvage.h). Errors: those of Open, which is the default.
+  // (salvage_archive.h). Errors: those of Open, which is the default.
   virtual absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenDamaged(const std::string& path,
                                                                      const ArchiveReaderOptions& options) const;
   // Errors: AlreadyExists unless overwriting; Unimplemented for a format that is only read (the default).
@@ -217,8 +217,8 @@ class ArchiveFormat {
   virtual absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                               const FileEditOptions& options) const;
   // Saves what is whole of the archive at `path`, which may be too damaged to open, to another one of this format, as
-  // SalvageArchive says (salvage.h). Errors: NotFound if there is no such archive, and for formats whose archives Open
-  // lists unless all is lost (the default): a copy of what can be read salvages them.
+  // SalvageArchive says (salvage_archive.h). Errors: NotFound if there is no such archive, and for formats whose
+  // archives Open lists unless all is lost (the default): a copy of what can be read salvages them.
   virtual absl::StatusOr<ArchiveSalvage> Salvage(const std::string& path, const std::string& to,
                                                  const ArchiveReaderOptions& read, const ArchiveWriterOptions& write,
                                                  const std::function<bool()>& keep_going) const;

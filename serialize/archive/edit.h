@@ -46,13 +46,14 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/values/file_edits.h"
 
 namespace tensorcask {
 
 struct ArchiveEdits {
-  std::function<absl::StatusOr<std::string>(absl::string_view name)> rename;  // as ConvertOptions::rename (convert.h)
-  std::function<bool(absl::string_view name)> remove;                         // by its old name; null: none is removed
+  std::function<absl::StatusOr<std::string>(absl::string_view name)>
+      rename;                                          // as ConvertOptions::rename (convert_archives.h)
+  std::function<bool(absl::string_view name)> remove;  // by its old name; null: none is removed
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
 };

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "tensorcask/serialize/archive/archive_entry.h"
-#include "tensorcask/serialize/archive/byte_progress.h"
 #include "tensorcask/serialize/archive/chosen_names.h"
 #include "tensorcask/serialize/archive/element_totals.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"

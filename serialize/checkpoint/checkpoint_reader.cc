@@ -11,7 +11,7 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_verify.h"
-#include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/read/checkpoint_reader_impl.h"
 #include "tensorcask/serialize/checkpoint/read/v1_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/content_hint.h"

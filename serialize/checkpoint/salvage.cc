@@ -21,7 +21,7 @@
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_reader.h"
-#include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/read/checkpoint_reader_impl.h"
 #include "tensorcask/serialize/checkpoint/read/stored_ranges.h"
 #include "tensorcask/serialize/checkpoint/table/table_reader.h"
 #include "tensorcask/serialize/checkpoint/table/table_salvage.h"

@@ -21,10 +21,10 @@
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/received_frame.h"
 #include "tensorcask/serialize/exchange/internal/server_client.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
 #include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/owner_process.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 

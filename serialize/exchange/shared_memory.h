@@ -43,10 +43,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 #include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask {

@@ -16,8 +16,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/deadline.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask {
 

@@ -18,9 +18,9 @@
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/exchange/internal/close_received.h"
 #include "tensorcask/serialize/exchange/internal/socket_calls.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
 #include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {

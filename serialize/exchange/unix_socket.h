@@ -41,8 +41,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/exchange/deadline.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/tensor/base/owner_process.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask {
 

@@ -22,7 +22,6 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/listing_budget.h"
-#include "tensorcask/serialize/io/paced_sink.h"
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/base/quote.h"

@@ -1,4 +1,4 @@
-// Receives bytes in order: into a file, into a string, or to be discarded.
+// Receives bytes in order: into a file, into a string, or to be discarded or only counted.
 //
 //   std::string text;
 //   StringSink sink(&text);
@@ -10,6 +10,7 @@
 #define TENSORCASK_SERIALIZE_IO_BYTE_SINK_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,41 @@ class DiscardSink final : public ByteSink {
   uint64_t position_ = 0;
 };
 
+// A sink in front of another, whose long copies a caller can watch and end.
+//
+//   PacedSink paced(sink, &options.progress);
+//   CASK_RETURN_IF_ERROR(paced.AppendFrom(*file, offset, bytes));   // Cancelled if progress returned false
+class PacedSink final : public ByteSink {
+ public:
+  // Calls progress(copied) after each piece of AppendFrom, 64 MiB at most, with the bytes that AppendFrom has copied,
+  // `already` included. Null: no calls. `sink` and `progress` outlive this.
+  PacedSink(ByteSink* sink, const std::function<bool(uint64_t)>* progress, uint64_t already = 0)
+      : sink_(sink), progress_(progress), copied_(already) {}
+
+  absl::Status Append(absl::string_view bytes) override { return sink_->Append(bytes); }
+  // Errors: also Cancelled.
+  absl::Status AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) override;
+  uint64_t position() const override { return sink_->position(); }
+
+  uint64_t copied() const { return copied_; }
+
+ private:
+  ByteSink* const sink_;
+  const std::function<bool(uint64_t)>* const progress_;
+  uint64_t copied_;
+};
+
+// Counts bytes and reads none: what a file would hold.
+class CountingSink final : public ByteSink {
+ public:
+  absl::Status Append(absl::string_view bytes) override;
+  absl::Status AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) override;
+  uint64_t position() const override { return position_; }
+
+ private:
+  uint64_t position_ = 0;
+};
+
 // A new file. The sink gathers small appends (up to 256 KiB) and passes appends of 64 KiB and more straight to the
 // system, which writes pieces of 256 KiB to 1 MiB fastest. Disk space is reserved ahead (at most 256 MiB) as the file
 // grows; Close releases what was not used. Short counts and EINTR are retried until all is written. After an error the
@@ -89,7 +125,7 @@ class FileSink final : public ByteSink {
 
   // Writes `bytes` at `offset` of the file, which may lie before or after position(). Does not change position(): the
   // next Append continues there. For formats whose header describes the bytes that follow it.
-  // Errors: Unimplemented if the file system can only append.
+  // Errors: Unimplemented where the file system cannot go back (FileSystem::WriteAt).
   absl::Status WriteAt(uint64_t offset, absl::string_view bytes);
 
   // Announces that the file will be synced: from now on it is sent to the disk while more is appended.

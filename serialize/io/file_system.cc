@@ -1,18 +1,26 @@
 #include "tensorcask/serialize/io/file_system.h"
 
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tensorcask/serialize/io/error_number.h"
+#include "absl/types/optional.h"
 #include "tensorcask/serialize/io/internal/path_limits.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
+namespace {
+
+constexpr char kErrorNumberKey[] = "tensorcask/errno";
+
+}  // namespace
 
 using internal::kMaxNameBytes;
 using internal::kMaxPathBytes;
@@ -67,6 +75,17 @@ absl::Status IoError(IoResult result, absl::string_view path, absl::string_view 
   // Of an answer, or a block of a disk, that is not what it should be. Abseil: Unknown.
   if (error == EBADMSG) status = WithErrorNumber(absl::DataLossError(status.message()), error);
   return is_of_process ? MarkResourceFailure(std::move(status)) : status;
+}
+
+int ErrorNumberOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kErrorNumberKey);
+  int error = 0;
+  return payload.has_value() && absl::SimpleAtoi(std::string(*payload), &error) ? error : 0;
+}
+
+absl::Status WithErrorNumber(absl::Status status, int error) {
+  status.SetPayload(kErrorNumberKey, absl::Cord(absl::StrCat(error)));
+  return status;
 }
 
 absl::string_view SchemeOf(absl::string_view path) {

@@ -96,9 +96,12 @@ class FileSystem {
   // before a range does. The default calls ReadAt for one range after the other.
   virtual IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges);
   virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;  // bytes written
-  // Writes at `offset` of a file that CreateNew made and returns the number of bytes written. The file grows if they
-  // end past its end; a gap is filled with zeros. Append goes on where the last Append ended. -EOPNOTSUPP where files
-  // can only be appended to.
+  // Writes at `offset` of a file that CreateNew made and returns the number of bytes written. Append goes on where the
+  // last Append ended. Each system says where it can go back; elsewhere it returns -EOPNOTSUPP and changes nothing:
+  //   disks and memory   everywhere; the file grows if the bytes end past its end, and a gap is filled with zeros
+  //   object stores      in the first 8 MiB (or as many as a part of an upload has), which are kept until Rename, for
+  //                      a header that describes what follows it, and in the bytes that were not sent yet
+  //   the default        nowhere
   virtual IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes);
   // Appends up to `bytes` bytes of the file of handle `from`, from `offset` on, to the file of handle `to`, which
   // CreateNew made, and returns their number; 0 at the end of `from`. File systems that can do so share the bytes
@@ -187,6 +190,14 @@ class FileSystem {
 // Requires: result < 0.
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action,
                      const FileSystem* files = nullptr);
+
+// The errno in such a Status, whose codes are fewer; 0 if `status` is OK or about something else.
+//
+//   const absl::Status status = writer.Finish();
+//   if (ErrorNumberOf(status) == ENOSPC) ...   // the code is ResourceExhausted, as for a limit
+int ErrorNumberOf(const absl::Status& status);
+// The same error with this errno. Requires: !status.ok().
+absl::Status WithErrorNumber(absl::Status status, int error);
 
 // "s3" of "s3://bucket/name": a letter, then letters, digits, "+", "-" and ".", before "://". "" if the path has none.
 absl::string_view SchemeOf(absl::string_view path);

@@ -16,16 +16,15 @@
 #include "absl/functional/function_ref.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/open_beneath.h"
-#include "tensorcask/serialize/io/internal/scoped_descriptor.h"
 #include "tensorcask/serialize/io/internal/system_files.h"
 #include "tensorcask/serialize/io/internal/write_size.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask {
 namespace {
 
 using internal::ErrorNow;
 using internal::ResultOf;
-using internal::ScopedDescriptor;
 
 // Linux moves at most 0x7ffff000 bytes in one call (man 2 write, NOTES).
 constexpr size_t kMaxTransferBytes = 0x7ffff000;
@@ -92,10 +91,10 @@ class PosixFileSystem final : public FileSystem {
     if (file.get() < 0) return ErrorNow();
     // Between the two calls, RemoveUnlocked of another process may lock the file and remove it: then it is as if the
     // name had been taken. Without locks (an answer other than EWOULDBLOCK) there is no RemoveUnlocked either.
-    if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EEXIST : file.release();
+    if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EEXIST : file.Release();
     struct stat info;
     if (fstat(file.get(), &info) == 0 && info.st_nlink == 0) return -EEXIST;
-    return file.release();
+    return file.Release();
   }
 
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
@@ -244,7 +243,7 @@ class PosixFileSystem final : public FileSystem {
     if (fstat(file.get(), &info) != 0) return ErrorNow();
     if (!S_ISREG(info.st_mode)) return -EINVAL;
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return ErrorNow();
-    return LockHandle(file.release());
+    return LockHandle(file.Release());
   }
 
   IoResult LockShared(const std::string& path) override {
@@ -254,7 +253,7 @@ class PosixFileSystem final : public FileSystem {
     if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
       return errno == EWOULDBLOCK ? -EWOULDBLOCK : -EOPNOTSUPP;
     }
-    return LockHandle(file.release());
+    return LockHandle(file.Release());
   }
 
   IoResult RemoveUnlocked(const std::string& path) override {
@@ -313,7 +312,7 @@ class PosixFileSystem final : public FileSystem {
     if (folder.get() < 0) return ErrorNow();
     DIR* stream = fdopendir(folder.get());
     if (stream == nullptr) return ErrorNow();
-    folder.release();  // the stream owns it now
+    folder.Release();  // the stream owns it now
     int error = 0;
     for (;;) {
       errno = 0;  // readdir returns null both at the end and on an error
@@ -367,7 +366,7 @@ class PosixFileSystem final : public FileSystem {
     if (lstat(path.c_str(), &named) != 0) return ErrorNow();
     *info = InfoOf(named);
     if (!S_ISREG(named.st_mode)) return -EINVAL;
-    lock->reset(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    *lock = ScopedDescriptor(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     if (lock->get() < 0) return ErrorNow();
     if (!internal::HasReliableLocks(lock->get())) return -EOPNOTSUPP;
     if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? -EWOULDBLOCK : -EOPNOTSUPP;

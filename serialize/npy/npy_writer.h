@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/npy/npy_format.h"
+#include "tensorcask/serialize/npy/array_format.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/metadata.h"

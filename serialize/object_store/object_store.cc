@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/io/error_number.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/object_store/internal/environment.h"
 #include "tensorcask/serialize/object_store/internal/object_files.h"
 #include "tensorcask/serialize/object_store/internal/object_requests.h"

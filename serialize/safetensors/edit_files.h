@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/values/file_edits.h"
 
 namespace tensorcask::safetensors {
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/decode_limits.h"
-#include "tensorcask/serialize/safetensors/internal/header.h"
+#include "tensorcask/serialize/safetensors/internal/json_header.h"
 
 namespace tensorcask::safetensors {
 

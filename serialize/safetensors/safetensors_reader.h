@@ -38,7 +38,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/element_stream.h"
-#include "tensorcask/serialize/safetensors/entry.h"
+#include "tensorcask/serialize/safetensors/safetensors_entry.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/slice.h"

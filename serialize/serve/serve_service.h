@@ -4,7 +4,7 @@
 //   CASK_ASSIGN_OR_RETURN(ServeService service, ServeService::Create(list, &model));
 //   absl::StatusOr<std::vector<DecodedTensor>> reply = service.Answer(topic, tensors);   // a status is a reply, too
 //
-// serialize/archive/archive_service.h answers from files, for clients at a Unix socket.
+// serialize/archive/formats/archive_service.h answers from files, for clients at a Unix socket.
 
 #ifndef TENSORCASK_SERIALIZE_SERVE_SERVE_SERVICE_H_
 #define TENSORCASK_SERIALIZE_SERVE_SERVE_SERVICE_H_

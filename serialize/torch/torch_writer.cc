@@ -12,7 +12,7 @@
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/torch/internal/pickle_writer.h"
 #include "tensorcask/serialize/torch/internal/quantizer.h"
-#include "tensorcask/serialize/torch/internal/records.h"
+#include "tensorcask/serialize/torch/internal/torch_records.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/crc32.h"

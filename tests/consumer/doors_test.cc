@@ -17,7 +17,7 @@
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/compat/handle.h"
-#include "tensorcask/tensor/inspect/report.h"
+#include "tensorcask/tensor/inspect/tensor_report.h"
 #include "tensorcask/tensor/interop/dlpack.h"
 #include "tensorcask/tensor/interop/eigen.h"
 #include "tensorcask/tensor/slice_set.h"

@@ -32,7 +32,7 @@ PROGRAMS = {
     "fixture": ("tests/fixture/matchers.h", 'testing::Matches(cask::testing::TensorEq("float32 [2] 1 2"))(row)'),
     "gguf": ("serialize/gguf/gguf_reader.h", 'absl::IsNotFound(cask::GgufReader::Open("none").status())'),
     "hdf5": ("serialize/hdf5/hdf5_reader.h", 'absl::IsNotFound(cask::Hdf5Reader::Open("none").status())'),
-    "inspect": ("tensor/inspect/report.h", "!cask::MakeReport(row).ToText().empty()"),
+    "inspect": ("tensor/inspect/tensor_report.h", "!cask::MakeReport(row).ToText().empty()"),
     "memory": ("tensor/memory/caching_options.h", 'cask::CachingOptions::Parse("max_split_size_mb:32").ok()'),
     "npy": ("serialize/npy/npz_reader.h", 'absl::IsNotFound(cask::NpzReader::Open("none").status())'),
     "object_store": ("serialize/object_store/object_store.h", "cask::ObjectStore::Create({}).ok()"),

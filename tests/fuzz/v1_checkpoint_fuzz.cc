@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
-#include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/read/checkpoint_reader_impl.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/checkpoint/read/v1_reader.h"
 #include "tensorcask/serialize/io/byte_source.h"

@@ -27,7 +27,7 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
-#include "tensorcask/serialize/safetensors/entry.h"
+#include "tensorcask/serialize/safetensors/safetensors_entry.h"
 #include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/tensor/allocator.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
-#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/values/file_edits.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {

@@ -16,7 +16,7 @@
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
-#include "tensorcask/serialize/npy/npy_format.h"
+#include "tensorcask/serialize/npy/array_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npy_writer.h"

@@ -15,7 +15,7 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
-#include "tensorcask/serialize/io/file_edits.h"
+#include "tensorcask/serialize/values/file_edits.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/strided/metadata.h"
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/sharded_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/slice_order.h"

@@ -1,4 +1,4 @@
-// The object graphs of TensorFlow's checkpoints in a conversion (serialize/archive/convert.h).
+// The object graphs of TensorFlow's checkpoints in a conversion (serialize/archive/convert_archives.h).
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_GRAPH_ITEMS_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_GRAPH_ITEMS_H_
@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 
 namespace tensorcask::archive {
 

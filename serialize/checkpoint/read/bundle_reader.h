@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/read/checkpoint_reader_impl.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/io/byte_source.h"
 

@@ -6,8 +6,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/checkpoint/read/bundle_index.h"
+#include "tensorcask/serialize/checkpoint/read/plain_tensor.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
-#include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
 
 namespace tensorcask::checkpoint {
 

@@ -30,10 +30,10 @@
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/received_frame.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/transport.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 #include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask::exchange {

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask::exchange {
 

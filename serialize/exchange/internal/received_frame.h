@@ -7,8 +7,8 @@
 
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 #include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask::exchange {

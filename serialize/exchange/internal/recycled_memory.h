@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask::exchange {
 

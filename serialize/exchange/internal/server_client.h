@@ -28,9 +28,9 @@
 #include "tensorcask/serialize/exchange/internal/frame_receiver.h"
 #include "tensorcask/serialize/exchange/internal/socket_calls.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/transport.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask::exchange {
 

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/exchange/deadline.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 // Linux 6.16: whether a socket accepts descriptors.
 #ifndef SO_PASSRIGHTS

@@ -13,8 +13,8 @@
 #include <cstdlib>
 
 #include "absl/strings/string_view.h"
-#include "tensorcask/serialize/io/internal/scoped_descriptor.h"
 #include "tensorcask/serialize/io/internal/system_files.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask::internal {
 namespace {
@@ -47,7 +47,7 @@ IoResult OpenByWalk(int folder, const std::string& name, int flags) {
     const IoResult next = OpenStep(here.get() >= 0 ? here.get() : folder, name.substr(begin, slash - begin),
                                    is_last ? flags : kOpenFolder);
     if (is_last || next < 0) return next;
-    here.reset(static_cast<int>(next));
+    here = ScopedDescriptor(static_cast<int>(next));
     begin = slash + 1;
   }
 }
@@ -82,7 +82,7 @@ bool LiesIn(int folder, absl::Span<const IoResult> roots) {
     }
     ScopedDescriptor up(openat(here.get(), "..", kOpenFolder));
     if (up.get() < 0 || is_here(up.get())) return false;  // the root
-    here.reset(up.release());
+    here = std::move(up);
   }
   return false;
 }
@@ -122,7 +122,7 @@ IoResult RegularFile(int opened) {
   if (fstat(opened, &info) != 0) return ErrorNow();
   if (S_ISDIR(info.st_mode)) return -EISDIR;
   if (!S_ISREG(info.st_mode)) return -EINVAL;
-  return file.release();
+  return file.Release();
 }
 
 IoResult OpenFolderOf(const std::string& path, bool resolved) {

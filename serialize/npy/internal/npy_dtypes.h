@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/npy/array_format.h"
 #include "tensorcask/serialize/npy/internal/npy_header.h"
-#include "tensorcask/serialize/npy/npy_format.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask::npy {

@@ -81,7 +81,7 @@ class TensorFile {
   absl::Status VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const;
 
  private:
-  struct Columns;  // in tensor_fields.cc
+  struct Columns;  // in tensor_file_fields.cc
   struct Array {
     Array(NpyHeader header, std::unique_ptr<ArrayData> data, size_t first_entry);
     ~Array();
@@ -140,7 +140,7 @@ class TensorFile {
   absl::Status VerifyOnce(const Source& source) const;
   absl::Status VerifyElements(const Source& source) const;
 
-  // In tensor_fields.cc: structures, whose records are read once for many fields.
+  // In tensor_file_fields.cc: structures, whose records are read once for many fields.
   using TakeRecords = absl::FunctionRef<void(const char* records, size_t num_records)>;
   absl::Status ReadRecords(const Array& array, ArrayData::Use use, TakeRecords take) const;
   uint64_t ReservedForFields() const;

@@ -19,7 +19,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
-#include "tensorcask/serialize/onnx/internal/tensor_message.h"
+#include "tensorcask/serialize/onnx/internal/onnx_tensor_message.h"
 
 namespace tensorcask::onnx {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/listing_budget.h"
-#include "tensorcask/serialize/onnx/internal/tensor_message.h"
+#include "tensorcask/serialize/onnx/internal/onnx_tensor_message.h"
 #include "tensorcask/serialize/protowire/wire_cursor.h"
 #include "tensorcask/serialize/protowire/wire_writer.h"
 #include "tensorcask/tensor/base/status_macros.h"

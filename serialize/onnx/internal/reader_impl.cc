@@ -7,7 +7,7 @@
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/onnx/internal/tensor_message.h"
+#include "tensorcask/serialize/onnx/internal/onnx_tensor_message.h"
 #include "tensorcask/serialize/protowire/wire_cursor.h"
 #include "tensorcask/serialize/stored/packed_elements.h"
 #include "tensorcask/tensor/base/checked_math.h"

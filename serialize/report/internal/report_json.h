@@ -32,7 +32,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/archive/compare_archives.h"
 #include "tensorcask/serialize/report/internal/tensor_profile.h"
 
 namespace tensorcask::report {

@@ -5,8 +5,8 @@
 
 #include "absl/status/status.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
-#include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/json_events.h"
+#include "tensorcask/serialize/safetensors/internal/json_header.h"
 #include "tensorcask/tensor/base/json_string.h"
 
 namespace tensorcask::safetensors {

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
-#include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/safetensors_dtypes.h"
 #include "tensorcask/serialize/safetensors/shard_files.h"
 #include "tensorcask/serialize/stored/element_runs.h"
 #include "tensorcask/serialize/stored/packed_elements.h"

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/listing_budget.h"
-#include "tensorcask/serialize/safetensors/internal/header.h"
 #include "tensorcask/serialize/safetensors/internal/json_events.h"
+#include "tensorcask/serialize/safetensors/internal/json_header.h"
 
 namespace tensorcask::safetensors {
 

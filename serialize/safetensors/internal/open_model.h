@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
-#include "tensorcask/serialize/safetensors/entry.h"
-#include "tensorcask/serialize/safetensors/internal/header.h"
+#include "tensorcask/serialize/safetensors/internal/json_header.h"
+#include "tensorcask/serialize/safetensors/safetensors_entry.h"
 
 namespace tensorcask::safetensors {
 

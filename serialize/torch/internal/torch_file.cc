@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/decode_quota.h"
-#include "tensorcask/serialize/torch/internal/records.h"
+#include "tensorcask/serialize/torch/internal/torch_records.h"
 #include "tensorcask/serialize/zip/zip_directory.h"
 #include "tensorcask/serialize/zip/zip_member_stream.h"
 #include "tensorcask/tensor/base/checked_math.h"

@@ -1,6 +1,6 @@
 // Compare judges numbers of two dtypes by their exact values.
 
-#include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/archive/compare_archives.h"
 
 #include <complex>
 #include <cstdint>

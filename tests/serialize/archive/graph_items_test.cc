@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/checkpoint/edit_graph.h"
 #include "tensorcask/serialize/checkpoint/object_graph.h"

@@ -21,10 +21,10 @@
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/exchange/internal/frame.h"
 #include "tensorcask/serialize/exchange/internal/received_frame.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/transport.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 #include "tensorcask/tests/serialize/exchange/descriptor_count.h"
 #include "tensorcask/tests/support/status_matchers.h"
 

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask::testing {
 

@@ -15,8 +15,8 @@
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/deadline.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
 #include "tensorcask/serialize/exchange/unix_socket.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 
 namespace tensorcask::testing {
 

@@ -25,7 +25,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/exchange/deadline.h"
-#include "tensorcask/serialize/exchange/scoped_descriptor.h"
+#include "tensorcask/tensor/base/scoped_descriptor.h"
 #include "tensorcask/tests/serialize/exchange/descriptor_count.h"
 #include "tensorcask/tests/serialize/exchange/socket_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"

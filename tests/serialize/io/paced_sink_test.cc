@@ -1,6 +1,6 @@
 // Copies that can be watched and ended: the pieces, what is told of them, and the end.
 
-#include "tensorcask/serialize/io/paced_sink.h"
+#include "tensorcask/serialize/io/byte_sink.h"
 
 #include <cstdint>
 #include <functional>
@@ -12,7 +12,6 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/tests/support/status_matchers.h"
 

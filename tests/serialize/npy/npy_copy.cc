@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
-#include "tensorcask/serialize/npy/npy_format.h"
+#include "tensorcask/serialize/npy/array_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npy_writer.h"

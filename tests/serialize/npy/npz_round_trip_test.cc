@@ -16,7 +16,7 @@
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
-#include "tensorcask/serialize/npy/npy_format.h"
+#include "tensorcask/serialize/npy/array_format.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
 #include "tensorcask/serialize/npy/npz_writer.h"

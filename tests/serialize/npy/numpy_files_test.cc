@@ -16,7 +16,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/io/byte_sink.h"
-#include "tensorcask/serialize/npy/npy_format.h"
+#include "tensorcask/serialize/npy/array_format.h"
 #include "tensorcask/serialize/npy/npy_reader.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npy_writer.h"

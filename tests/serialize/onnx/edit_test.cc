@@ -12,9 +12,9 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorcask/serialize/io/file_edits.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
+#include "tensorcask/serialize/values/file_edits.h"
 #include "tensorcask/tests/serialize/onnx/onnx_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
 

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/safetensors_dtypes.h"
 #include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/serialize/stored/packed_elements.h"
 #include "tensorcask/tensor/tensor.h"

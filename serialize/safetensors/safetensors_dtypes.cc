@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/safetensors/dtypes.h"
+#include "tensorcask/serialize/safetensors/safetensors_dtypes.h"
 
 #include "tensorcask/serialize/safetensors/internal/dtype_table.h"
 

@@ -1,8 +1,8 @@
 // Changes to the names and the metadata that a file of tensors stores, and what came of them. Each format applies them
 // in its own room; serialize/archive/edit.h is the door.
 
-#ifndef TENSORCASK_SERIALIZE_IO_FILE_EDITS_H_
-#define TENSORCASK_SERIALIZE_IO_FILE_EDITS_H_
+#ifndef TENSORCASK_SERIALIZE_VALUES_FILE_EDITS_H_
+#define TENSORCASK_SERIALIZE_VALUES_FILE_EDITS_H_
 
 #include <cstdint>
 #include <functional>
@@ -50,4 +50,4 @@ struct FileEditResult {
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_IO_FILE_EDITS_H_
+#endif  // TENSORCASK_SERIALIZE_VALUES_FILE_EDITS_H_

@@ -6,8 +6,8 @@
 // Reads each tensor once, in blocks where the formats allow that. Tensors are compared by name. A file of a format that
 // has no names (ArchiveReader::has_names) is compared with the only tensor of the other side that `include` chooses.
 
-#ifndef TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_H_
-#define TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_H_
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_ARCHIVES_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_ARCHIVES_H_
 
 #include <cstdint>
 #include <functional>
@@ -75,4 +75,4 @@ absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReade
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_H_
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_COMPARE_ARCHIVES_H_

@@ -15,8 +15,8 @@
 // Equal fields give equal text and JSON, byte for byte. Addresses, which differ from run to run, are added only on
 // request. Making a report does not change the reference counts. Text from files is escaped.
 
-#ifndef TENSORCASK_TENSOR_INSPECT_REPORT_H_
-#define TENSORCASK_TENSOR_INSPECT_REPORT_H_
+#ifndef TENSORCASK_TENSOR_INSPECT_TENSOR_REPORT_H_
+#define TENSORCASK_TENSOR_INSPECT_TENSOR_REPORT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -100,4 +100,4 @@ absl::string_view BufferKindName(TensorBuffer::Kind kind);
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_TENSOR_INSPECT_REPORT_H_
+#endif  // TENSORCASK_TENSOR_INSPECT_TENSOR_REPORT_H_

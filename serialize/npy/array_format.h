@@ -1,7 +1,7 @@
 // How NpyWriter and NpzWriter store the elements of an array.
 
-#ifndef TENSORCASK_SERIALIZE_NPY_NPY_FORMAT_H_
-#define TENSORCASK_SERIALIZE_NPY_NPY_FORMAT_H_
+#ifndef TENSORCASK_SERIALIZE_NPY_ARRAY_FORMAT_H_
+#define TENSORCASK_SERIALIZE_NPY_ARRAY_FORMAT_H_
 
 #include <cstdint>
 
@@ -44,4 +44,4 @@ struct NpyFormat {
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_NPY_NPY_FORMAT_H_
+#endif  // TENSORCASK_SERIALIZE_NPY_ARRAY_FORMAT_H_

@@ -1,9 +1,9 @@
-#include "tensorcask/serialize/archive/archive_service.h"
+#include "tensorcask/serialize/archive/formats/archive_service.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/serve/served_tensor.h"
 #include "tensorcask/tensor/base/status_macros.h"
 

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/base/json_string.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tensor/inspect/report.h"
+#include "tensorcask/tensor/inspect/tensor_report.h"
 #include "tensorcask/tensor/strided/memory_format.h"
 #include "tensorcask/tensor/strided/metadata.h"
 

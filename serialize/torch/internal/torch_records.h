@@ -1,7 +1,7 @@
 // The names of the records of a zip archive of torch.save, behind its folder. FORMAT.md section 1.
 
-#ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_RECORDS_H_
-#define TENSORCASK_SERIALIZE_TORCH_INTERNAL_RECORDS_H_
+#ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_TORCH_RECORDS_H_
+#define TENSORCASK_SERIALIZE_TORCH_INTERNAL_TORCH_RECORDS_H_
 
 #include "absl/strings/string_view.h"
 
@@ -21,4 +21,4 @@ inline constexpr absl::string_view kLittleEndian = "little";
 
 }  // namespace tensorcask::torch
 
-#endif  // TENSORCASK_SERIALIZE_TORCH_INTERNAL_RECORDS_H_
+#endif  // TENSORCASK_SERIALIZE_TORCH_INTERNAL_TORCH_RECORDS_H_

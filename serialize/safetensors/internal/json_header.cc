@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/safetensors/internal/header.h"
+#include "tensorcask/serialize/safetensors/internal/json_header.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "tensorcask/tensor/inspect/report.h"
+#include "tensorcask/tensor/inspect/tensor_report.h"
 
 #include <cstdint>
 #include <optional>

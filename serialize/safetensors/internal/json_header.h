@@ -4,8 +4,8 @@
 //   CASK_ASSIGN_OR_RETURN(Header header, ParseHeader(text, /*data_bytes=*/file_bytes - 8 - text.size(), options));
 //   for (const SafetensorsEntry& entry : header.entries) ...
 
-#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_HEADER_H_
-#define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_HEADER_H_
+#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_JSON_HEADER_H_
+#define TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_JSON_HEADER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
-#include "tensorcask/serialize/safetensors/entry.h"
+#include "tensorcask/serialize/safetensors/safetensors_entry.h"
 
 namespace tensorcask::safetensors {
 
@@ -72,4 +72,4 @@ uint32_t HeaderChecksum(absl::string_view text);
 
 }  // namespace tensorcask::safetensors
 
-#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_HEADER_H_
+#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_INTERNAL_JSON_HEADER_H_

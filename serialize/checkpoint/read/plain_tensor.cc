@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/checkpoint/read/stored_tensor.h"
+#include "tensorcask/serialize/checkpoint/read/plain_tensor.h"
 
 #include <utility>
 

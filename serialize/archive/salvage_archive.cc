@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/archive/salvage.h"
+#include "tensorcask/serialize/archive/salvage_archive.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,7 +13,7 @@
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"

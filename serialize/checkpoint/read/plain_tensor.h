@@ -2,8 +2,8 @@
 // entry that was verified once is not verified again, but chunks of encoded entries are verified whenever they are
 // read. Pieces of sliced tensors are entries like any other here; sliced_tensor.h puts them together.
 
-#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_STORED_TENSOR_H_
-#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_STORED_TENSOR_H_
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_PLAIN_TENSOR_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_PLAIN_TENSOR_H_
 
 #include <cstdint>
 #include <memory>
@@ -111,4 +111,4 @@ class StoredTensors {
 
 }  // namespace tensorcask::checkpoint
 
-#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_STORED_TENSOR_H_
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_PLAIN_TENSOR_H_

@@ -1,8 +1,8 @@
 // The interface behind CheckpointReader, with one implementation for each file format. Internal; checkpoint_reader.h
 // says what each function does.
 
-#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
-#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
+#ifndef TENSORCASK_SERIALIZE_CHECKPOINT_READ_CHECKPOINT_READER_IMPL_H_
+#define TENSORCASK_SERIALIZE_CHECKPOINT_READ_CHECKPOINT_READER_IMPL_H_
 
 #include <memory>
 #include <string>
@@ -87,4 +87,4 @@ class ReaderImpl {
 
 }  // namespace tensorcask::checkpoint
 
-#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_READER_IMPL_H_
+#endif  // TENSORCASK_SERIALIZE_CHECKPOINT_READ_CHECKPOINT_READER_IMPL_H_

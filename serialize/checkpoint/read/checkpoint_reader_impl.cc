@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/checkpoint/read/reader_impl.h"
+#include "tensorcask/serialize/checkpoint/read/checkpoint_reader_impl.h"
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/tensor/base/quote.h"

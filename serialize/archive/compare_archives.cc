@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/archive/compare.h"
+#include "tensorcask/serialize/archive/compare_archives.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/archive/byte_progress.h"
 #include "tensorcask/serialize/archive/chosen_names.h"
 #include "tensorcask/serialize/archive/internal/exact_difference.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"

@@ -1,7 +1,7 @@
 // What a safetensors file says about one tensor.
 
-#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_ENTRY_H_
-#define TENSORCASK_SERIALIZE_SAFETENSORS_ENTRY_H_
+#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_ENTRY_H_
+#define TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_ENTRY_H_
 
 #include <cstdint>
 #include <optional>
@@ -32,4 +32,4 @@ struct SafetensorsEntry {
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_ENTRY_H_
+#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_ENTRY_H_

@@ -5,12 +5,12 @@
 //   for (const ArchiveDamage& lost : salvage.lost) ...
 //
 // A file whose list of tensors can be read is verified first (ArchiveReader::VerifyAll), then its whole tensors are
-// copied (convert.h): each is read twice. Of an npz file without its directory, as a download that stopped leaves it,
-// the members are found by the headers before their data (ArchiveReaderOptions::recover). A checkpoint whose index is
-// damaged is searched for whole entries (checkpoint/salvage.h), if the new file is a checkpoint, too.
+// copied (convert_archives.h): each is read twice. Of an npz file without its directory, as a download that stopped
+// leaves it, the members are found by the headers before their data (ArchiveReaderOptions::recover). A checkpoint whose
+// index is damaged is searched for whole entries (checkpoint/salvage.h), if the new file is a checkpoint, too.
 
-#ifndef TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_H_
-#define TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_H_
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_ARCHIVE_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_ARCHIVE_H_
 
 #include <functional>
 #include <string>
@@ -33,4 +33,4 @@ absl::StatusOr<ArchiveSalvage> SalvageArchive(const std::string& path, const std
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_H_
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_ARCHIVE_H_

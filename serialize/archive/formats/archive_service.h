@@ -8,8 +8,8 @@
 //
 // Clients: served_format.h. The protocol: serialize/serve/FORMAT.md.
 
-#ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_SERVICE_H_
-#define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_SERVICE_H_
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ARCHIVE_SERVICE_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ARCHIVE_SERVICE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -61,4 +61,4 @@ class ArchiveService final : public Service, private ServedTensors {
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_SERVICE_H_
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ARCHIVE_SERVICE_H_

@@ -33,8 +33,8 @@
 //   - to a checkpoint, records or a message with ArchiveWriterOptions::level above kStored: the encoder first
 //     samples the whole tensor. (npz deflates block by block.)
 
-#ifndef TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_
-#define TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_
+#ifndef TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_ARCHIVES_H_
+#define TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_ARCHIVES_H_
 
 #include <cstdint>
 #include <functional>
@@ -209,4 +209,4 @@ absl::StatusOr<std::vector<const ArchiveEntry*>> SelectEntries(const ArchiveRead
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_H_
+#endif  // TENSORCASK_SERIALIZE_ARCHIVE_CONVERT_ARCHIVES_H_

@@ -3,8 +3,8 @@
 //   ScopedDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
 //   if (!file.is_open()) ...
 
-#ifndef TENSORCASK_SERIALIZE_EXCHANGE_SCOPED_DESCRIPTOR_H_
-#define TENSORCASK_SERIALIZE_EXCHANGE_SCOPED_DESCRIPTOR_H_
+#ifndef TENSORCASK_TENSOR_BASE_SCOPED_DESCRIPTOR_H_
+#define TENSORCASK_TENSOR_BASE_SCOPED_DESCRIPTOR_H_
 
 #include <unistd.h>
 
@@ -41,4 +41,4 @@ class ScopedDescriptor {
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_EXCHANGE_SCOPED_DESCRIPTOR_H_
+#endif  // TENSORCASK_TENSOR_BASE_SCOPED_DESCRIPTOR_H_

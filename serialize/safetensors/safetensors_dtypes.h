@@ -8,8 +8,8 @@
 // can hold: string, resource, variant, complex128, float8_e4m3, float8_e3m4, float8_e4m3b11fnuz, int4, uint4, int2,
 // uint2 and the quantized types.
 
-#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_DTYPES_H_
-#define TENSORCASK_SERIALIZE_SAFETENSORS_DTYPES_H_
+#ifndef TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_DTYPES_H_
+#define TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_DTYPES_H_
 
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/dtype.h"
@@ -29,4 +29,4 @@ int SafetensorsDTypeBits(DType dtype);
 
 }  // namespace tensorcask
 
-#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_DTYPES_H_
+#endif  // TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_DTYPES_H_

@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/onnx/internal/tensor_message.h"
+#include "tensorcask/serialize/onnx/internal/onnx_tensor_message.h"
 
 #include <algorithm>
 #include <array>

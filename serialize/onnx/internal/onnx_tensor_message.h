@@ -5,8 +5,8 @@
 //
 // What a message must hold, and what is refused, is in FORMAT.md sections 3 and 4.
 
-#ifndef TENSORCASK_SERIALIZE_ONNX_INTERNAL_TENSOR_MESSAGE_H_
-#define TENSORCASK_SERIALIZE_ONNX_INTERNAL_TENSOR_MESSAGE_H_
+#ifndef TENSORCASK_SERIALIZE_ONNX_INTERNAL_ONNX_TENSOR_MESSAGE_H_
+#define TENSORCASK_SERIALIZE_ONNX_INTERNAL_ONNX_TENSOR_MESSAGE_H_
 
 #include <cstdint>
 #include <string>
@@ -64,4 +64,4 @@ absl::Status ReadStrings(WireCursor* cursor, const TensorMessage& tensor, absl::
 
 }  // namespace tensorcask::onnx
 
-#endif  // TENSORCASK_SERIALIZE_ONNX_INTERNAL_TENSOR_MESSAGE_H_
+#endif  // TENSORCASK_SERIALIZE_ONNX_INTERNAL_ONNX_TENSOR_MESSAGE_H_
