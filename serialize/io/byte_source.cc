@@ -483,10 +483,10 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadWholeFile(const std::string& path, uint
     return absl::ResourceExhaustedError(
         absl::StrCat(path, ": has ", file->size_bytes(), " bytes, the limit is ", max_bytes));
   }
-  absl::StatusOr<RefPtr<TensorBuffer>> bytes = TensorBuffer::Allocate(static_cast<size_t>(file->size_bytes()));
-  if (!bytes.ok()) return Annotate(bytes.status(), path);
-  char* const data = static_cast<char*>((*bytes)->mutable_data());
-  CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(data, (*bytes)->size_bytes())));
+  CASK_ASSIGN_OR_ANNOTATE(RefPtr<TensorBuffer> bytes, TensorBuffer::Allocate(static_cast<size_t>(file->size_bytes())),
+                          path);
+  char* const data = static_cast<char*>(bytes->mutable_data());
+  CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(data, bytes->size_bytes())));
   return bytes;
 }
 

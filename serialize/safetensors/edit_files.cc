@@ -142,9 +142,7 @@ absl::Status Editor::Open(const std::string& path) {
       files_.push_back(std::move(file));
       continue;
     }
-    absl::StatusOr<Header> header = ReadHeader(*shard.file, open_);
-    if (!header.ok()) return Annotate(header.status(), shard.path);
-    file.header = *std::move(header);
+    CASK_ASSIGN_OR_ANNOTATE(file.header, ReadHeader(*shard.file, open_), shard.path);
     std::array<char, kPrefixBytes> prefix;
     CASK_RETURN_IF_ERROR(shard.file->ReadAt(0, absl::MakeSpan(prefix)));
     file.data_start = kPrefixBytes + LoadLittleEndian<uint64_t>(prefix.data());
@@ -414,22 +412,21 @@ absl::Status Editor::MakeIndex() {
   read.file_system = options_.file_system;
   CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> buffer, ReadWholeFile(model_->path, kMaxHeaderBytes, read));
   const absl::string_view text(static_cast<const char*>(buffer->data()), buffer->size_bytes());
-  absl::StatusOr<ModelIndex> index = ParseModelIndex(text, open_.parse);
-  if (!index.ok()) return Annotate(index.status(), model_->path);
+  CASK_ASSIGN_OR_ANNOTATE(const ModelIndex index, ParseModelIndex(text, open_.parse), model_->path);
   old_index_text_ = std::string(text);
   std::map<std::string, std::string> files;
   uint64_t total_size = 0;
   uint64_t removed_size = 0;
   for (const SafetensorsEntry& entry : model_->entries) {
     if (!entry.alias_of.empty()) {
-      const auto noted = index->metadata.find(entry.name);
-      if (!IsRemoved(entry.name) || IsRemoved(entry.alias_of) || noted == index->metadata.end()) continue;
+      const auto noted = index.metadata.find(entry.name);
+      if (!IsRemoved(entry.name) || IsRemoved(entry.alias_of) || noted == index.metadata.end()) continue;
       return Refuse(absl::StrCat("the index says that ", Quoted(entry.name), " is another name of ",
                                  Quoted(noted->second), "; it cannot be removed alone"));
     }
     const auto shard = static_cast<size_t>(entry.shard);
-    const auto listed = index->files.find(entry.name);
-    const bool is_listed = listed != index->files.end() && listed->second == LastName(model_->shards[shard].path);
+    const auto listed = index.files.find(entry.name);
+    const bool is_listed = listed != index.files.end() && listed->second == LastName(model_->shards[shard].path);
     if (!is_listed && model_->shards[shard].unlisted.ok()) {
       return absl::AbortedError(absl::StrCat(model_->path, ": changed while it was read"));
     }
@@ -440,17 +437,14 @@ absl::Status Editor::MakeIndex() {
     files[NewName(entry.name)] = std::string(LastName(files_[shard].path));
     total_size += entry.stored_bytes;
   }
-  absl::StatusOr<std::string> rewritten = ReplaceWeightMap(text, files);
-  if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
-  if (index->total_size.has_value() && !edits_.removed.empty()) {
+  CASK_ASSIGN_OR_ANNOTATE(index_text_, ReplaceWeightMap(text, files), model_->path);
+  if (index.total_size.has_value() && !edits_.removed.empty()) {
     // The index counts the bytes of a file that cannot be read.
-    if (HasUnreadFile()) total_size = *index->total_size - std::min(*index->total_size, removed_size);
-    rewritten = ReplaceTotalSize(*rewritten, total_size);
-    if (!rewritten.ok()) return Annotate(rewritten.status(), model_->path);
+    if (HasUnreadFile()) total_size = *index.total_size - std::min(*index.total_size, removed_size);
+    CASK_ASSIGN_OR_ANNOTATE(index_text_, ReplaceTotalSize(index_text_, total_size), model_->path);
   }
-  index_text_ = *std::move(rewritten);
-  index = ParseModelIndex(index_text_, open_.parse);
-  if (!index.ok() || index->files != files) {
+  const absl::StatusOr<ModelIndex> rewritten = ParseModelIndex(index_text_, open_.parse);
+  if (!rewritten.ok() || rewritten->files != files) {
     return absl::InternalError(absl::StrCat(model_->path, ": the new index lost a tensor"));
   }
   result_.files.push_back(model_->path);

@@ -47,8 +47,8 @@ absl::Status CheckOptions(const std::string& path, const SafetensorsWriterOption
         absl::StrCat(path, ": the name of a model in several files ends in .safetensors"));
   }
   for (const auto& [key, value] : options.metadata) {
-    const absl::Status held = SafetensorsWriter::CheckMetadata(key, value);
-    if (!held.ok()) return Annotate(held, absl::StrCat(path, ": the metadata ", Quoted(key)));
+    CASK_ANNOTATE_IF_ERROR(SafetensorsWriter::CheckMetadata(key, value),
+                           absl::StrCat(path, ": the metadata ", Quoted(key)));
   }
   return absl::OkStatus();
 }

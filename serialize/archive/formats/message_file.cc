@@ -29,10 +29,10 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadAll(const ByteSource& file, uint64_t ma
     return absl::ResourceExhaustedError(
         absl::StrCat(file.name(), ": has ", file.size_bytes(), " bytes, the limit is ", max_bytes));
   }
-  absl::StatusOr<RefPtr<TensorBuffer>> bytes = TensorBuffer::Allocate(static_cast<size_t>(file.size_bytes()));
-  if (!bytes.ok()) return Annotate(bytes.status(), file.name());
-  char* const data = static_cast<char*>((*bytes)->mutable_data());
-  CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(data, (*bytes)->size_bytes())));
+  CASK_ASSIGN_OR_ANNOTATE(RefPtr<TensorBuffer> bytes, TensorBuffer::Allocate(static_cast<size_t>(file.size_bytes())),
+                          file.name());
+  char* const data = static_cast<char*>(bytes->mutable_data());
+  CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(data, bytes->size_bytes())));
   return bytes;
 }
 

@@ -114,8 +114,8 @@ absl::Status DecodeVariants(const StoredVariants& variants, const DecodeOptions&
   MessageQuota quota(options.limits);
   const internal::ObjectDecoding decoding = {options, options.limits.max_depth, /*is_checked=*/false, &quota};
   const auto objects = CheckedCast<int64_t>(variants.count);
-  const absl::Status within = quota.Charge(objects ? CheckedMul<int64_t>(*objects, sizeof(Variant)) : std::nullopt, 0);
-  if (!within.ok()) return Annotate(within, absl::StrCat("a tensor of ", variants.count, " variants"));
+  CASK_ANNOTATE_IF_ERROR(quota.Charge(objects ? CheckedMul<int64_t>(*objects, sizeof(Variant)) : std::nullopt, 0),
+                         absl::StrCat("a tensor of ", variants.count, " variants"));
   const auto for_each = [&variants](absl::FunctionRef<absl::Status(uint64_t, absl::string_view)> visit) {
     absl::string_view rest = variants.elements;
     for (uint64_t i = 0; i < variants.count; ++i) {

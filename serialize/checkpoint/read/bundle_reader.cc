@@ -73,8 +73,7 @@ class BundleReader final : public ReaderImpl {
     if (!stored_.AreBytes(located) || entry.shape.num_elements() == 0) return Tensor();
     CASK_RETURN_IF_ERROR(stored_.OpenReadable(located).status());
     CASK_RETURN_IF_ERROR(stored_.CheckLimit(located, entry.shape, decoded));
-    absl::StatusOr<Tensor> memory = Tensor::Create(entry.dtype, entry.shape, allocator);
-    if (!memory.ok()) return Annotate(memory.status(), Label(located));
+    CASK_ASSIGN_OR_ANNOTATE(Tensor memory, Tensor::Create(entry.dtype, entry.shape, allocator), Label(located));
     return memory;
   }
 
@@ -131,15 +130,13 @@ class BundleReader final : public ReaderImpl {
   std::string Label(const LocatedEntry& located) const { return absl::StrCat(index_->path(), ": ", located.Label()); }
 
   absl::StatusOr<TensorMetadata> MetadataOf(const LocatedEntry& located) const {
-    absl::StatusOr<TensorMetadata> metadata = DecodeMetadata(located.index, options_.limits);
-    if (!metadata.ok()) return Annotate(metadata.status(), Label(located));
+    CASK_ASSIGN_OR_ANNOTATE(TensorMetadata metadata, DecodeMetadata(located.index, options_.limits), Label(located));
     return metadata;
   }
 
   // The shape of a part. Errors: as TensorSlice::Apply, naming the tensor.
   absl::StatusOr<TensorShape> ShapeOf(const LocatedEntry& located, const TensorSlice& slice) const {
-    absl::StatusOr<TensorShape> shape = slice.Apply(located.index.entry.shape);
-    if (!shape.ok()) return Annotate(shape.status(), Label(located));
+    CASK_ASSIGN_OR_ANNOTATE(TensorShape shape, slice.Apply(located.index.entry.shape), Label(located));
     return shape;
   }
 
@@ -174,9 +171,8 @@ class BundleReader final : public ReaderImpl {
     if (entry.form != EntryForm::kSliced && shape == entry.shape) return stored_.Read(located, decoded);
     std::vector<TensorSlice> pieces;
     CASK_RETURN_IF_ERROR(Prepare(located, slice, shape, decoded, &pieces));
-    absl::StatusOr<Tensor> tensor = Tensor::Create(entry.dtype, shape, options_.allocator);
-    if (!tensor.ok()) return Annotate(tensor.status(), Label(located));
-    TensorView view = *tensor;
+    CASK_ASSIGN_OR_ANNOTATE(Tensor tensor, Tensor::Create(entry.dtype, shape, options_.allocator), Label(located));
+    TensorView view = tensor;
     CASK_RETURN_IF_ERROR(Fill(located, slice, pieces, verify_whole, decoded, &view));
     return tensor;
   }

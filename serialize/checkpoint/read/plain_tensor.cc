@@ -46,8 +46,7 @@ void StoredTensors::SetVerified(const LocatedEntry& located) const { verified_.A
 // ---- Before anything is read ----------------------------------------------------------------------------------------
 
 absl::StatusOr<StoredTensors::File> StoredTensors::FileOf(const LocatedEntry& located) const {
-  absl::StatusOr<File> file = files_.FileOf(located.index.entry);
-  if (!file.ok()) return Annotate(file.status(), located.Label());
+  CASK_ASSIGN_OR_ANNOTATE(File file, files_.FileOf(located.index.entry), located.Label());
   return file;
 }
 
@@ -230,9 +229,9 @@ absl::StatusOr<Tensor> StoredTensors::Read(const LocatedEntry& located, DecodeQu
   CASK_RETURN_IF_ERROR(CheckLimit(located, entry.shape, decoded));
   if (AreBytes(located)) return Annotated(stored::ReadElements(*file, PlaceOf(located), ForElements()), located);
   if (entry.form == EntryForm::kEncoded) {
-    absl::StatusOr<Tensor> memory = Tensor::Create(entry.dtype, entry.shape, options_->allocator);
-    if (!memory.ok()) return Annotate(memory.status(), Place(located));
-    TensorView view = *memory;
+    CASK_ASSIGN_OR_ANNOTATE(Tensor memory, Tensor::Create(entry.dtype, entry.shape, options_->allocator),
+                            Place(located));
+    TensorView view = memory;
     CASK_RETURN_IF_ERROR(ReadEncoded(located, nullptr, /*verify_whole=*/false, &view));
     return memory;
   }

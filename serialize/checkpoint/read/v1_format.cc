@@ -80,8 +80,7 @@ absl::StatusOr<absl::string_view> PartOf(absl::string_view value, uint32_t numbe
 }
 
 absl::StatusOr<TensorSlice> SliceFrom(absl::string_view message) {
-  absl::StatusOr<TensorSlice> slice = DecodeSlice(message);
-  if (!slice.ok()) return Annotate(slice.status(), "slice");
+  CASK_ASSIGN_OR_ANNOTATE(TensorSlice slice, DecodeSlice(message), "slice");
   return slice;
 }
 

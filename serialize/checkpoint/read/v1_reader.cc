@@ -271,13 +271,12 @@ absl::Status V1Reader::CopyPieces(const V1Tensor& tensor, const TensorSlice& sli
 
 absl::StatusOr<Tensor> V1Reader::ReadPart(const V1Tensor& tensor, const TensorSlice& slice,
                                           DecodeQuota* decoded) const {
-  const absl::StatusOr<TensorShape> shape = slice.Apply(tensor.pieces.shape());
-  if (!shape.ok()) return Annotate(shape.status(), Place(tensor));
-  CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(tensor, slice, *shape, decoded));
+  CASK_ASSIGN_OR_ANNOTATE(const TensorShape shape, slice.Apply(tensor.pieces.shape()), Place(tensor));
+  CASK_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, PiecesFor(tensor, slice, shape, decoded));
   if (pieces.size() == 1) {
     CASK_ASSIGN_OR_RETURN(const TensorShape piece_shape, pieces[0].slice.Apply(tensor.pieces.shape()));
     // The piece has the shape of the slice, so it is the slice.
-    if (piece_shape == *shape) return DecodePiece(tensor, pieces[0], decoded);
+    if (piece_shape == shape) return DecodePiece(tensor, pieces[0], decoded);
   }
   // The size of the tensor is only a claim until its values have been checked.
   for (const Piece& piece : pieces) {
@@ -285,9 +284,8 @@ absl::StatusOr<Tensor> V1Reader::ReadPart(const V1Tensor& tensor, const TensorSl
       return CheckV1Piece(value, tensor, piece.slice, options_.limits);
     }));
   }
-  absl::StatusOr<Tensor> out = Tensor::Create(tensor.pieces.dtype(), *shape, options_.allocator);
-  if (!out.ok()) return Annotate(out.status(), Place(tensor));
-  TensorView view = *out;
+  CASK_ASSIGN_OR_ANNOTATE(Tensor out, Tensor::Create(tensor.pieces.dtype(), shape, options_.allocator), Place(tensor));
+  TensorView view = out;
   CASK_RETURN_IF_ERROR(CopyPieces(tensor, slice, pieces, decoded, &view));
   return out;
 }

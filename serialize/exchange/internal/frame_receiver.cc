@@ -142,9 +142,9 @@ absl::Status FrameReceiver::ReceiveLarge(uint64_t bytes, Deadline deadline) {
 }
 
 absl::StatusOr<RefPtr<TensorBuffer>> FrameReceiver::Allocate(uint64_t bytes) const {
-  absl::StatusOr<RefPtr<TensorBuffer>> memory = TensorBuffer::Allocate(static_cast<size_t>(bytes), allocator_);
-  if (!memory.ok()) return Annotate(memory.status(), transport_->name());
-  if (const absl::Status writable = (*memory)->EnsureMutable(); !writable.ok())
+  CASK_ASSIGN_OR_ANNOTATE(RefPtr<TensorBuffer> memory, TensorBuffer::Allocate(static_cast<size_t>(bytes), allocator_),
+                          transport_->name());
+  if (const absl::Status writable = memory->EnsureMutable(); !writable.ok())
     return Annotate(writable, transport_->name());
   return memory;
 }

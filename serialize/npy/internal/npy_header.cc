@@ -368,9 +368,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(const NpyPrefix& prefix, absl::string_v
   header.is_structured = fields.descr.is_structured;
   header.record_bytes = fields.descr.bytes;
   header.leaves = std::move(fields.descr.leaves);
-  absl::StatusOr<TensorShape> shape = TensorShape::Create(fields.shape);
-  if (!shape.ok()) return Annotate(shape.status(), "header");
-  header.shape = *std::move(shape);
+  CASK_ASSIGN_OR_ANNOTATE(header.shape, TensorShape::Create(fields.shape), "header");
   if (header.leaves.empty()) return absl::InvalidArgumentError("header: a structure without fields");
   header.has_objects =
       std::any_of(header.leaves.begin(), header.leaves.end(), [](const NpyLeaf& leaf) { return leaf.kind == 'O'; });

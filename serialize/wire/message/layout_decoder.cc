@@ -15,16 +15,16 @@ absl::StatusOr<Layout> DecodeLayout(const ExtensionFields& extension, const Tens
     return absl::InvalidArgumentError(
         absl::StrCat("extension: strides has ", extension.num_strides, " numbers; the shape is ", shape.ToString()));
   }
-  absl::StatusOr<Layout> layout = Layout::Create(shape.dims(), extension.strides, extension.storage_offset);
-  if (!layout.ok()) return Annotate(layout.status(), "extension: strides");
+  CASK_ASSIGN_OR_ANNOTATE(Layout layout, Layout::Create(shape.dims(), extension.strides, extension.storage_offset),
+                          "extension: strides");
   // Each position in the content belongs to exactly one element: no byte is skipped, and no byte is read twice.
-  const Layout::Range bounds = layout->bounds();
-  if (bounds.begin != 0 || bounds.end != layout->num_elements() || !layout->IsNonOverlappingAndDense()) {
-    return absl::InvalidArgumentError(absl::StrCat("extension: strides and storage_offset, ", layout->ToString(),
-                                                   ", do not give each of ", layout->num_elements(),
+  const Layout::Range bounds = layout.bounds();
+  if (bounds.begin != 0 || bounds.end != layout.num_elements() || !layout.IsNonOverlappingAndDense()) {
+    return absl::InvalidArgumentError(absl::StrCat("extension: strides and storage_offset, ", layout.ToString(),
+                                                   ", do not give each of ", layout.num_elements(),
                                                    " elements a position of its own, from 0 on"));
   }
-  if (layout->num_elements() == 0 && extension.storage_offset != 0) {
+  if (layout.num_elements() == 0 && extension.storage_offset != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("extension: storage_offset is ", extension.storage_offset, " in a tensor without elements"));
   }

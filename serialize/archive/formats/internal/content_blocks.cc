@@ -51,8 +51,8 @@ class ContentStream final : public ElementStream {
       const absl::string_view bytes(piece.data(), piece.size());
       CASK_RETURN_IF_ERROR(file_->ReadAt(next_, piece));
       if (check_) crc_ = ExtendCrc32c(crc_, bytes);
-      const absl::Status valid = is_bool_ ? CheckBoolsAt(next_ - begin_, bytes) : absl::OkStatus();
-      if (!valid.ok()) return Annotate(valid, absl::StrCat(file_->name(), ": tensor ", Quoted(name_)));
+      CASK_ANNOTATE_IF_ERROR(is_bool_ ? CheckBoolsAt(next_ - begin_, bytes) : absl::OkStatus(),
+                             absl::StrCat(file_->name(), ": tensor ", Quoted(name_)));
       next_ += piece.size();
       out.remove_prefix(piece.size());
     }

@@ -40,24 +40,24 @@ class JoinedShardsReader final : public ArchiveReader {
       return absl::DataLossError(absl::StrCat(file, ": is named as a part of a distributed checkpoint, and has no ",
                                               safetensors::kShardingInfoKey, " in its metadata"));
     }
-    absl::StatusOr<safetensors::ShardingInfo> info = safetensors::ParseShardingInfo(text->second, options_.limits);
-    if (!info.ok()) return Annotate(info.status(), file);
+    CASK_ASSIGN_OR_ANNOTATE(safetensors::ShardingInfo info,
+                            safetensors::ParseShardingInfo(text->second, options_.limits), file);
     for (const ArchiveEntry& entry : shard->entries()) {
       Joined& joined = tensors_[entry.name];
       joined.shards.push_back(shards_.size());
       stored::Box box;
       for (const int64_t dim : entry.shape.dims()) box.sizes.push_back(dim);
-      if (const auto offsets = info->find(entry.name); offsets != info->end()) {
+      if (const auto offsets = info.find(entry.name); offsets != info.end()) {
         box.offsets = std::move(offsets->second);
-        info->erase(offsets);
+        info.erase(offsets);
       } else if (joined.status.ok()) {
         joined.status = absl::DataLossError(absl::StrCat(file, " does not say which part of it it has"));
       }
       joined.boxes.push_back(std::move(box));
     }
-    if (!info->empty()) {
+    if (!info.empty()) {
       notes_.push_back(
-          absl::StrCat(file, ": says where ", Quoted(info->begin()->first), " begins, which it does not have"));
+          absl::StrCat(file, ": says where ", Quoted(info.begin()->first), " begins, which it does not have"));
     }
     shards_.push_back(std::move(shard));
     return absl::OkStatus();
@@ -197,8 +197,7 @@ class JoinedShardsReader final : public ArchiveReader {
       CASK_RETURN_IF_ERROR(Fill(entry, slice, &view));
       return tensor;
     };
-    absl::StatusOr<Tensor> tensor = read();
-    if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat(path_, ": tensor ", Quoted(entry.name)));
+    CASK_ASSIGN_OR_ANNOTATE(Tensor tensor, read(), absl::StrCat(path_, ": tensor ", Quoted(entry.name)));
     return tensor;
   }
 
