@@ -284,6 +284,21 @@ TEST_P(EditFiles, RemovedTensorsAreGoneAndTheOthersStay) {
   for (const std::string& path : result.files) EXPECT_NE(files.Find(path), nullptr) << path;
 }
 
+TEST_P(EditFiles, AreMadeDurableUnlessTheCallerWantsSpeed) {
+  for (const bool sync : {true, false}) {
+    SCOPED_TRACE(sync);
+    MemoryFileSystem memory;
+    ASSERT_OK(GetParam().save(&memory));
+    FaultyFileSystem files(&memory);
+    FileEditOptions options;
+    options.file_system = &files;
+    options.sync = sync;
+    ASSERT_OK_AND_ASSIGN(const FileEditResult result, GetParam().edit(Renames(), options));
+    EXPECT_FALSE(result.files.empty());
+    EXPECT_EQ(files.operations(testing::FileOperation::kSync) > 0, sync) << files.LogText();
+  }
+}
+
 TEST_P(EditFiles, EveryFailingOperationLeavesTheOldFileOrTheNewOne) {
   for (const FileEdits& edits : {Renames(), Removals()}) {
     for (const bool after_effect : {false, true}) {
