@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Builds the doors, the program and tests with the Bazel 7 of Debian's unstable suite. As root.
 
-    scripts/bazel7.py [--registry FOLDER] [--jobs N] [TEST...]     TEST: targets; default: //tests/tensor/base/...
+    scripts/bazel7.py [--registry FOLDER] [--only MODE] [--fast] [--jobs N] [TEST...]
+
+TEST: targets; default: //tests/tensor/base/... MODE: WORKSPACE or modules; default: both. --fast: without optimisation.
 
 First with WORKSPACE, over Debian's packages; then, with --registry, with modules, and a project that has the module.
 The registry is one that scripts/module_registry.py made, since the suite need not reach the central one. Prints a line
@@ -30,9 +32,13 @@ MODES = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--registry', help='a folder that scripts/module_registry.py made; default: no modules')
+    parser.add_argument('--only', choices=sorted(MODES), help='one of the two ways; default: both')
+    parser.add_argument('--fast', action='store_true', help='without optimisation, which takes half the time')
     parser.add_argument('--jobs', default=str(len(os.sched_getaffinity(0))), help='how many actions run at once')
     parser.add_argument('test', nargs='*', default=['//tests/tensor/base/...'], help='targets of Bazel')
     args = parser.parse_args()
+    if args.only == 'modules' and not args.registry:
+        parser.error('modules need a --registry')
 
     unstable = suite.Suite('unstable')
     unstable.make()
@@ -46,10 +52,16 @@ def main():
         results.append(passed)
         return passed
 
-    for mode in MODES if args.registry else ['WORKSPACE']:
+    options = f'--jobs={args.jobs} --noshow_progress --color=no'
+    if args.fast:
+        options += ' --compilation_mode=fastbuild'
+
+    for mode in MODES:
+        if mode != (args.only or mode) or (mode == 'modules' and not args.registry):
+            continue
+
         def bazel(command, targets):
-            return (f'{STARTUP.format(mode)} {command} --jobs={args.jobs} --noshow_progress --color=no {MODES[mode]} '
-                    f'{targets}')
+            return f'{STARTUP.format(mode)} {command} {options} {MODES[mode]} {targets}'
 
         if step(f'{mode}: the doors', bazel('build', '//:all')) and \
                 step(f'{mode}: the program', bazel('build', '//tools:tensorcask')):

@@ -32,7 +32,7 @@ REPOSITORIES = {
     "blosc": "blosc",
     "curl/": "curl",
     "dnnl": "dnnl",
-    "expat.h": "expat",
+    "expat.h": "libexpat",
     "event2/": "libevent",
     "gmock/": "com_google_googletest",
     "google/protobuf/": "com_google_protobuf",

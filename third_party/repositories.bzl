@@ -309,7 +309,7 @@ def tensorcask_repositories():
     _maybe(_system_library, "snappy", modules = {":snappy": "snappy"}, package = "libsnappy-dev")
     _maybe(_system_library, "re2", modules = {":re2": "re2"}, package = "libre2-dev")
     _maybe(_system_library, "curl", modules = {":curl": "libcurl"}, package = "libcurl4-openssl-dev")
-    _maybe(_system_library, "expat", modules = {":expat": "expat"}, package = "libexpat1-dev")
+    _maybe(_system_library, "libexpat", modules = {":libexpat": "expat"}, package = "libexpat1-dev")
     _maybe(_system_headers, "eigen", package = "libeigen3-dev", path = "/usr/include/eigen3")
 
     # For tests and tools.
