@@ -54,7 +54,7 @@ def main():
 
     options = f'--jobs={args.jobs} --noshow_progress --color=no'
     if args.fast:
-        options += ' --compilation_mode=fastbuild'
+        options += ' --compilation_mode=fastbuild --host_compilation_mode=fastbuild'
 
     for mode in MODES:
         if mode != (args.only or mode) or (mode == 'modules' and not args.registry):
