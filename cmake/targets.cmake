@@ -115,7 +115,11 @@ tensorcask_room(tensor
   FOR_SIZE
     tensor/partial_shape.cc
     tensor/slice.cc
-    tensor/slice_set.cc)
+    tensor/slice_set.cc
+  ALONE
+    tensor/base/crc32.cc
+    tensor/base/crc32c_arm.cc
+    tensor/base/crc32c_x86.cc)
 
 tensorcask_room(io
   SOURCES
@@ -260,7 +264,13 @@ tensorcask_room(strided
   FOR_SIZE
     tensor/strided/changing_memory.cc
     tensor/strided/device_elements.cc
-    tensor/strided/metadata.cc)
+    tensor/strided/metadata.cc
+  ALONE
+    tensor/strided/internal/convert_kernels.cc
+    tensor/strided/internal/copy_kernels.cc
+    tensor/strided/internal/copy_kernels_avx2.cc
+    tensor/strided/internal/copy_kernels_avx512.cc
+    tensor/strided/internal/copy_kernels_neon.cc)
 
 tensorcask_room(payload
   SOURCES
@@ -344,7 +354,13 @@ tensorcask_room(payload
     serialize/payload/internal/element_streams.cc
     serialize/payload/internal/payload_index.cc
     serialize/payload/payload_header.cc
-    serialize/payload/payload_reader.cc)
+    serialize/payload/payload_reader.cc
+  ALONE
+    serialize/payload/codec/huffman_decoder.cc
+    serialize/payload/codec/huffman_plan.cc
+    serialize/payload/codec/planes_neon.cc
+    serialize/payload/codec/planes_x86.cc
+    serialize/payload/codec/repetitions.cc)
 
 tensorcask_room(proto
   PROTOS
@@ -620,7 +636,9 @@ tensorcask_room(checkpoint
     serialize/checkpoint/read/stored_ranges.cc
     serialize/checkpoint/read/v1_format.cc
     serialize/checkpoint/read/v1_reader.cc
-    serialize/checkpoint/table/table_reader.cc)
+    serialize/checkpoint/table/table_reader.cc
+  ALONE
+    serialize/checkpoint/merge.cc)
 
 tensorcask_room(compat
   SOURCES
@@ -1105,7 +1123,23 @@ tensorcask_room(archive
     absl::span
     absl::status
     absl::statusor
-    absl::strings)
+    absl::strings
+  ALONE
+    serialize/archive/formats/all_formats.cc
+    serialize/archive/formats/checkpoint_format.cc
+    serialize/archive/formats/dcp_format.cc
+    serialize/archive/formats/gguf_format.cc
+    serialize/archive/formats/internal/content_blocks.cc
+    serialize/archive/formats/internal/joined_shards.cc
+    serialize/archive/formats/internal/sharded_reader.cc
+    serialize/archive/formats/internal/slice_order.cc
+    serialize/archive/formats/message_file.cc
+    serialize/archive/formats/npy_format.cc
+    serialize/archive/formats/onnx_format.cc
+    serialize/archive/formats/records_format.cc
+    serialize/archive/formats/safetensors_format.cc
+    serialize/archive/formats/tensorproto_format.cc
+    serialize/archive/formats/torch_format.cc)
 
 tensorcask_room(dlpack
   SOURCES
@@ -1119,7 +1153,9 @@ tensorcask_room(dlpack
     absl::span
     absl::status
     absl::statusor
-    absl::strings)
+    absl::strings
+  ALONE
+    tensor/interop/dlpack.cc)
 
 tensorcask_room(eigen
   HEADERS
@@ -1208,7 +1244,12 @@ tensorcask_room(fixture
     absl::status
     absl::statusor
     absl::strings
-    protobuf::libprotobuf)
+    protobuf::libprotobuf
+  ALONE
+    tests/fixture/load_fixture.cc
+    tests/fixture/matchers.cc
+    tests/fixture/parse_text_proto.cc
+    tests/fixture/text_tensor.cc)
 
 tensorcask_room(inspect
   SOURCES
@@ -1277,7 +1318,10 @@ tensorcask_room(memory
     absl::status
     absl::statusor
     absl::str_format
-    absl::strings)
+    absl::strings
+  ALONE
+    tensor/memory/cuda_backend.cc
+    tensor/memory/internal/cuda_driver.cc)
 
 tensorcask_room(object_store
   SOURCES
@@ -1340,7 +1384,11 @@ tensorcask_room(rename_rules
     absl::str_format
     absl::strings
   LINK_PRIVATE
-    Tensorcask::dependency_re2)
+    Tensorcask::dependency_re2
+  ALONE
+    serialize/archive/internal/sed_regex.cc
+    serialize/archive/internal/sed_rule.cc
+    serialize/archive/rename_rules.cc)
 
 tensorcask_room(report
   SOURCES
@@ -1404,7 +1452,10 @@ tensorcask_room(serve
     absl::status
     absl::statusor
     absl::strings
-    absl::time)
+    absl::time
+  ALONE
+    serialize/archive/archive_service.cc
+    serialize/archive/formats/served_format.cc)
 
 # --- Doors that are not a room of the same name ---
 

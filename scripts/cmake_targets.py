@@ -132,6 +132,7 @@ class Room:
         self.links = set()
         self.for_speed = set()  # sources
         self.for_size = set()
+        self.alone = set()
 
     def add(self, target):
         self.links.update(link(label) for label in target.deps)
@@ -143,6 +144,8 @@ class Room:
         self.headers.update(target.files("srcs", ".h") + target.files("hdrs"))
         self.for_speed.update(target.files("for_speed"))
         self.for_size.update(target.files("for_size"))
+        # Others than rooms may have the same names as their neighbours.
+        self.alone.update(target.files("alone" if target.rule == "cask_room" else "srcs", ".cc"))
         if "FOR_SPEED" in target.arguments.get("copts", []):
             self.for_speed.update(target.files("srcs", ".cc"))
         if "FOR_SIZE" in target.arguments.get("copts", []):
@@ -200,6 +203,7 @@ def call_of_room(name, room):
         LINK_PRIVATE=sorted(room.links & PRIVATE),
         FOR_SPEED=sorted(room.for_speed),
         FOR_SIZE=sorted(room.for_size),
+        ALONE=sorted(room.alone),
     )
 
 
