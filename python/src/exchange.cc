@@ -340,7 +340,12 @@ void DefineChannel(nb::module_& m) {
 void DefineListener(nb::module_& m) {
   nb::class_<Listener>(m, "Listener", kListenerText)
       .def(
-          "__init__", [](Listener* self, nb::handle path) { new (self) Listener(FromPath(path)); }, nb::arg("path"),
+          "__init__",
+          [](Listener* self, nb::handle path, const nb::kwargs& others) {
+            CheckKeywords<Listener>(others, path, "path");
+            new (self) Listener(FromPath(path));
+          },
+          nb::arg("path").none() = nb::none(), nb::arg("others"),
           nb::sig("def __init__(self, path: str | os.PathLike[str]) -> None"))
       .def("accept", &Listener::Accept, TENSORCASK_TIMEOUT,
            nb::sig("def accept(self, timeout: float | None = None) -> Channel"), "Waits for the next client.")
@@ -368,8 +373,14 @@ void DefineExchange(nb::module_& m) {
                            "    >>> batch = memory.zeros((64, 1024), 'float32')\n"
                            "    >>> batch[0, :3] = [1, 2, 3]        # then: channel.send({'batch': batch})\n\n"
                            "The system frees an array when the last process has released it.")
-      .def(nb::init<uint64_t>(), nb::arg("max_bytes") = 0,
-           "``max_bytes`` is the limit on all arrays together; 0 is half of the machine's memory.")
+      .def(
+          "__init__",
+          [](SharedMemory* self, uint64_t max_bytes, const nb::kwargs& others) {
+            CheckKeywords<SharedMemory>(others);
+            new (self) SharedMemory(max_bytes);
+          },
+          nb::arg("max_bytes") = 0, nb::arg("others"), nb::sig("def __init__(self, max_bytes: int = 0) -> None"),
+          "``max_bytes`` is the limit on all arrays together; 0 is half of the machine's memory.")
       .def("zeros", &SharedMemory::Empty, nb::arg("shape"), nb::arg("dtype") = "float32",
            nb::sig("def zeros(self, shape: int | collections.abc.Sequence[int], dtype: object = 'float32') "
                    "-> numpy.ndarray"),

@@ -275,13 +275,13 @@ void DefineManagerClass(nb::module_& m) {
           [](Manager* self, nb::handle folder, nb::handle name, int keep_last, int64_t keep_every, int full_every,
              nb::handle level, nb::handle base, bool sync, int shards, nb::handle threads, bool reuse_memory,
              const nb::kwargs& others) {
-            RefuseOthers<Manager>(others);
+            CheckKeywords<Manager>(others, folder, "folder");
             new (self)
                 Manager(FromPath(folder),
                         FromArguments(name, keep_last, keep_every, full_every, level, base, sync, shards, threads),
                         reuse_memory);
           },
-          nb::arg("folder"), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("keep_last") = 5,
+          nb::arg("folder").none() = nb::none(), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("keep_last") = 5,
           nb::arg("keep_every") = 0, nb::arg("full_every") = 1, nb::arg("level") = "stored",
           nb::arg("base").none() = nb::none(), nb::arg("sync") = true, nb::arg("shards") = 1,
           nb::arg("threads").none() = nb::none(), nb::arg("reuse_memory") = true, nb::arg("others"),

@@ -85,12 +85,15 @@ nanobind::dict ToDict(const FileMetadata& metadata);
 std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const ArchiveReader& archive,
                                                                          nanobind::handle rename);
 
-// Throws TypeError, which names the wrong word and the near ones of the constructor of T, if there are other keywords
-// than those that it has.
+// For the constructor of T. Throws TypeError, which names the wrong word and the near ones, if there are `others` than
+// the keywords that it has, and then if `given` is None: the argument `name`, which each call needs. A binding that has
+// it without a default knows no more than that the arguments do not fit.
 template <typename T>
-void RefuseOthers(const nanobind::kwargs& others) {
-  if (others.size() == 0) return;
-  nanobind::module_::import_("tensorcask._keywords").attr("refuse")(nanobind::type<T>(), others);
+void CheckKeywords(const nanobind::kwargs& others, nanobind::handle given = nullptr, const char* name = "") {
+  const bool is_missing = given.is_valid() && given.is_none();
+  if (others.size() == 0 && !is_missing) return;
+  nanobind::module_::import_("tensorcask._keywords")
+      .attr("refuse")(nanobind::type<T>(), others, is_missing ? name : "");
 }
 
 // (name, array) of each item of a mapping. Throws TypeError for another object, which `what` names.

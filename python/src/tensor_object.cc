@@ -335,10 +335,11 @@ void DefineTensor(nb::module_& m) {
   tensor
       .def(
           "__init__",
-          [](TensorView* self, nb::handle object) {
+          [](TensorView* self, nb::handle object, const nb::kwargs& others) {
+            CheckKeywords<TensorView>(others, object, "array");
             new (self) TensorView(FromPython(object, "the array", Access::kReadHere));
           },
-          nb::arg("array"), nb::sig("def __init__(self, array: object) -> None"),
+          nb::arg("array").none() = nb::none(), nb::arg("others"), nb::sig("def __init__(self, array: object) -> None"),
           "On the memory of an array that has DLPack, the buffer protocol or ``__array__``, without a copy (on a GPU: "
           "of row-major arrays). The "
           "memory is not written: the first ``t[...] = x`` copies it.")

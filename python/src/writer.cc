@@ -250,11 +250,11 @@ void DefineWriterClass(nb::module_& m) {
           [](Writer* self, nb::handle path, nb::handle format, nb::handle metadata, nb::handle level, nb::handle base,
              bool sync, bool overwrite, uint64_t alignment, int shards, nb::handle threads, const nb::kwargs& others) {
             const GivenFormatOptions of_formats = FromFormatOptions(others, FormatOption::Use::kWriting);
-            RefuseOthers<Writer>(of_formats.others);
+            CheckKeywords<Writer>(of_formats.others, path, "path");
             new (self) Writer(FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment,
                                                  shards, threads, of_formats));
           },
-          nb::arg("path"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS, nb::arg("others"),
+          nb::arg("path").none() = nb::none(), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS, nb::arg("others"),
           nb::sig(init_signature.c_str()))
       .def("declare", &Writer::Declare, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"),
            nb::sig("def declare(self, name: str, dtype: object, shape: collections.abc.Sequence[int]) -> None"),

@@ -43,9 +43,11 @@ def check(name: str, known: list[str], keywords: typing.Iterable[str]) -> None:
             raise TypeError(f"{name}() has no argument '{word}'; {meant}") from None
 
 
-def refuse(cls: type, keywords: typing.Iterable[str]) -> None:
-    """The same for the keywords that the constructor of `cls` does not know."""
+def refuse(cls: type, keywords: typing.Iterable[str], missing: str) -> None:
+    """The same for the keywords that the constructor of `cls` does not know, and for the argument that it lacks."""
     check(cls.__name__, names_of(cls.__init__), keywords)  # type: ignore[misc]
+    if missing:
+        raise TypeError(f"{cls.__name__}() needs the argument '{missing}'")
 
 
 def named(function: _Function) -> _Function:
