@@ -356,11 +356,8 @@ tensorcask_room(payload
     serialize/payload/payload_header.cc
     serialize/payload/payload_reader.cc
   ALONE
-    serialize/payload/codec/huffman_decoder.cc
-    serialize/payload/codec/huffman_plan.cc
     serialize/payload/codec/planes_neon.cc
-    serialize/payload/codec/planes_x86.cc
-    serialize/payload/codec/repetitions.cc)
+    serialize/payload/codec/planes_x86.cc)
 
 tensorcask_room(proto
   PROTOS

@@ -203,7 +203,7 @@ def call_of_room(name, room):
         LINK_PRIVATE=sorted(room.links & PRIVATE),
         FOR_SPEED=sorted(room.for_speed),
         FOR_SIZE=sorted(room.for_size),
-        ALONE=sorted(room.alone),
+        ALONE=sorted(room.alone - room.for_speed),
     )
 
 

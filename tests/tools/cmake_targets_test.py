@@ -123,7 +123,9 @@ class MadeUpTree(unittest.TestCase):
             text,
         )
         self.assertIn(
-            "tensorcask_room(tensor SOURCES tensor/tensor.cc HEADERS tensor/tensor.h FOR_SIZE tensor/tensor.cc)", text
+            "tensorcask_room(tensor SOURCES tensor/tensor.cc HEADERS tensor/tensor.h FOR_SIZE tensor/tensor.cc"
+            " ALONE tensor/tensor.cc)",
+            text,
         )
         self.assertLess(text.index("tensorcask_room(tensor"), text.index("tensorcask_room(wire"))
         self.assertIn("tensorcask_door(codec LINK Tensorcask::wire)", text)
@@ -138,7 +140,7 @@ class MadeUpTree(unittest.TestCase):
                     for_size = ["b.cc"], for_speed = ["c.cc"], deps = [])\n"""
         self.assertIn(
             "tensorcask_room(tensor SOURCES tensor/a.cc tensor/b.cc tensor/c.cc HEADERS tensor/a.h"
-            " FOR_SPEED tensor/c.cc FOR_SIZE tensor/b.cc)",
+            " FOR_SPEED tensor/c.cc FOR_SIZE tensor/b.cc ALONE tensor/a.cc)",
             self.generate({"tensor/BUILD.bazel": room}),
         )
 
