@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the doors, the program and tests with the Bazel 7 of Debian's unstable suite. As root.
 
-    scripts/bazel7.py [--registry FOLDER] [--only MODE] [--fast] [--jobs N] [TEST...]
+    scripts/bazel7.py [--registry FOLDER] [--only MODE] [--fast] [--jobs N] [--option=OPTION]... [TEST...]
 
 TEST: targets; default: //tests/tensor/base/... MODE: WORKSPACE or modules; default: both. --fast: without optimisation.
 
@@ -35,6 +35,7 @@ def main():
     parser.add_argument('--only', choices=sorted(MODES), help='one of the two ways; default: both')
     parser.add_argument('--fast', action='store_true', help='without optimisation, which takes half the time')
     parser.add_argument('--jobs', default=str(len(os.sched_getaffinity(0))), help='how many actions run at once')
+    parser.add_argument('--option', action='append', default=[], help='a further option of Bazel')
     parser.add_argument('test', nargs='*', default=['//tests/tensor/base/...'], help='targets of Bazel')
     args = parser.parse_args()
     if args.only == 'modules' and not args.registry:
@@ -52,7 +53,7 @@ def main():
         results.append(passed)
         return passed
 
-    options = f'--jobs={args.jobs} --noshow_progress --color=no'
+    options = ' '.join([f'--jobs={args.jobs} --noshow_progress --color=no', *args.option])
     if args.fast:
         options += ' --compilation_mode=fastbuild --host_compilation_mode=fastbuild'
 

@@ -19,6 +19,7 @@
 #include "tensorcask/python/src/dtypes.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/process_mutex.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/text.h"

@@ -13,6 +13,7 @@
 #include "tensorcask/python/src/dtypes.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/device.h"
