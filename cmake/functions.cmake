@@ -50,23 +50,6 @@ function(tensorcask_compile_as_ours target)
   endif()
 endfunction()
 
-# What most sources include. A quarter of the time of a clean build is parsing these, so it is done once for all rooms,
-# by tensorcask_precompiled. Sources that are compiled for size or speed read them as text: the compiler refuses what was
-# made with other flags.
-set(TENSORCASK_COMMON_HEADERS
-  <algorithm> <cstdint> <cstring> <functional> <memory> <optional> <string> <utility> <vector>
-  <absl/container/inlined_vector.h> <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h>
-  <absl/strings/string_view.h> <absl/types/span.h>)
-if(TENSORCASK_PRECOMPILED_HEADERS)
-  file(WRITE "${PROJECT_BINARY_DIR}/precompiled.cc" "")
-  add_library(tensorcask_precompiled OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/precompiled.cc")
-  tensorcask_compile_as_ours(tensorcask_precompiled)
-  set_target_properties(tensorcask_precompiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_link_libraries(tensorcask_precompiled PRIVATE absl::statusor absl::strings absl::inlined_vector absl::span
-    Threads::Threads)
-  target_precompile_headers(tensorcask_precompiled PRIVATE ${TENSORCASK_COMMON_HEADERS})
-endif()
-
 # The sources of a package are compiled as one, as under Bazel: a source alone costs the compiler more for the headers
 # that it includes than for its own code. `out` gets the files to compile.
 function(tensorcask_as_one out name)
@@ -96,7 +79,6 @@ function(tensorcask_as_one out name)
       list(APPEND options -Wno-subobject-linkage)  # it takes each source for a header
     endif()
     if(group MATCHES "_for_size$")
-      set_source_files_properties("${file}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
       list(APPEND options ${TENSORCASK_FOR_SIZE})
     endif()
     set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "${options}")
@@ -115,10 +97,8 @@ function(tensorcask_room name)
       return()
     endif()
   endforeach()
-  set_source_files_properties(${room_FOR_SPEED} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-    COMPILE_OPTIONS "-O3;-ffp-contract=off")
-  set_source_files_properties(${room_FOR_SIZE} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-    COMPILE_OPTIONS "${TENSORCASK_FOR_SIZE}")
+  set_source_files_properties(${room_FOR_SPEED} PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off")
+  set_source_files_properties(${room_FOR_SIZE} PROPERTIES COMPILE_OPTIONS "${TENSORCASK_FOR_SIZE}")
   tensorcask_as_one(room_SOURCES ${name} SOURCES ${room_SOURCES} APART ${room_ALONE} ${room_FOR_SPEED}
     FOR_SIZE ${room_FOR_SIZE})
   if(room_PROTOS)
@@ -142,9 +122,6 @@ function(tensorcask_room name)
     # Of headers alone, so an installed library does not name it.
     list(TRANSFORM room_LINK_PRIVATE REPLACE "^nlohmann_json::.*" "$<BUILD_INTERFACE:\\0>")
     target_link_libraries(${target} PRIVATE ${room_LINK_PRIVATE} PUBLIC Threads::Threads)
-    if(TENSORCASK_PRECOMPILED_HEADERS)
-      target_precompile_headers(${target} REUSE_FROM tensorcask_precompiled)
-    endif()
   endif()
   if(generated)
     set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS -w)
