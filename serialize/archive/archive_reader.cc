@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/sliced_blocks.h"
+#include "tensorcask/serialize/archive/internal/value_table.h"
 #include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -20,13 +21,7 @@ const FileMetadata& ArchiveReader::file_metadata() const {
   return *kEmpty;
 }
 
-absl::StatusOr<ValueTree> ArchiveReader::Values() const {
-  ValueTree tree;
-  std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
-  for (const auto& [key, value] : file_metadata()) entries.emplace_back(tree.AddText(key), tree.AddText(value));
-  tree.AddMap(entries);
-  return tree;
-}
+absl::StatusOr<ValueTree> ArchiveReader::Values() const { return archive::TreeOfMetadata(file_metadata()); }
 
 absl::StatusOr<ValueTree> ArchiveReader::ReadFileArray(const FileArray& /*array*/) const {
   return absl::InternalError(absl::StrCat(path(), ": the format ", format(), " leaves no arrays in the file"));

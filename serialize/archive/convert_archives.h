@@ -15,10 +15,19 @@
 // names it. ConvertOptions::exclude_slots leaves all slots of optimizers out. A graph has no dtypes: after DTypeRules,
 // TensorFlow restores into variables of the new dtypes only.
 //
-// Values beside the tensors (ArchiveReader::Values) are copied if the target holds them (ArchiveTraits::nested) and
-// there is one source whose tensors are in its values, such as a file of torch.save: the target is nested as the
-// source. `include` and `exclude` choose values by their names, too. Tensors with a new name become entries of the
-// root. Otherwise ConvertReport::notes says which values are not copied, unless they are metadata.
+// Values beside the tensors (ArchiveReader::Values) follow one rule for all formats:
+//   - A target that is nested (ArchiveTraits::nested) gets the tree of a source whose tensors are in its values, such
+//   as
+//     a file of torch.save. Tensors with a new name become entries of the root.
+//   - Other targets get each value under its path ("optimizer.lr"; ExactName where two have one name): as a value if
+//     they have types (ArchiveTraits::values); else, if they have FileMetadata, as text, with an entry
+//     "tensorcask.values" that says which texts are values of which type. Numbers, bools, None and texts have a text,
+//     and so have lists of one of these (serialize/values/value_text.h). All formats read such texts as values again,
+//     and a nested target gets those that were beside tensors as entries of its root.
+//   - Opaque objects are a loss. ConversionPlan::notes and ConvertReport::notes name what else is not copied: bytes,
+//     complex numbers, arrays that are still in the file; all values if the target has no metadata.
+// `include` and `exclude` choose values by their names, too, but not metadata. unset_metadata leaves values out, and
+// the prefix of a source is put before their names.
 //
 // PlanConversion reads no elements but those of such a graph, and strings for a target that cannot hold all of them
 // (ArchiveTraits::padded_strings); the plan says what the target cannot hold. RunConversion copies large tensors in
@@ -147,8 +156,9 @@ struct ConversionPlan {
   std::vector<FileValue> values;
   std::shared_ptr<const ArchiveValues> nested;  // null: none is copied
   int num_shards = 1;
-  bool store_opaquely = false;  // an item is of a dtype that the target holds opaquely
-  uint64_t bytes = 0;           // of the elements that will be read
+  bool store_opaquely = false;     // an item is of a dtype that the target holds opaquely
+  uint64_t bytes = 0;              // of the elements that will be read
+  std::vector<std::string> notes;  // sentences on values that are not copied
 };
 
 struct ConvertReport {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,9 +20,13 @@
 #include "tensorcask/serialize/archive/internal/metadata_keys.h"
 #include "tensorcask/serialize/archive/internal/planned_values.h"
 #include "tensorcask/serialize/archive/internal/target_values.h"
+#include "tensorcask/serialize/archive/internal/value_table.h"
 #include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/serialize/values/value_text.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -43,7 +48,7 @@ class Planner {
     plan_.items.reserve(plan_.items.size() + entries.size());
     for (const ArchiveEntry* const entry : entries) CASK_RETURN_IF_ERROR(AddEntry(source, *entry, keep_shards));
     CASK_RETURN_IF_ERROR(AddFileMetadata(source));
-    return AddValues(source);
+    return traits_.file_metadata ? AddValues(source) : absl::OkStatus();
   }
 
   absl::StatusOr<ConversionPlan> Finish(const NewFile& file) {
@@ -53,10 +58,13 @@ class Planner {
     ResolveAliases();
     CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
     CASK_RETURN_IF_ERROR(CheckNewContents());
+    CASK_RETURN_IF_ERROR(CheckOpaque());
     CASK_RETURN_IF_ERROR(ChooseValues());
     for (const FileValue& value : plan_.values) plan_.file_metadata.erase(value.name);
     CASK_RETURN_IF_ERROR(CheckMetadata(file));
     for (const auto& [key, value] : options_.set_metadata) plan_.file_metadata[key] = value;
+    if (!traits_.values) archive::AddValueTable(table_, &plan_.file_metadata);
+    NoteNotCopied();
     plan_.target = &target_;
     plan_.file_system = file.file_system;
     return std::move(plan_);
@@ -153,6 +161,8 @@ class Planner {
       paths.push_back(source->path());
       CASK_ASSIGN_OR_RETURN(std::set<std::string> names, archive::ValueNames(*source));
       keys.merge(names);
+      CASK_ASSIGN_OR_RETURN(const archive::SourceValues found, archive::ValuesOf(*source, target_));
+      for (const archive::SourceValue& value : found.values) keys.insert(value.name);
     }
     for (const std::string& key : options_.unset_metadata) {
       if (options_.set_metadata.count(key) != 0) return archive::SetAndUnset(key);
@@ -183,7 +193,7 @@ class Planner {
                                                        Quoted(one.key), ": ", one.why.message()));
       }
       plan_.file_metadata.erase(one.key);
-      if (one.why.ok()) continue;
+      if (one.why.ok() || IsTextOfValue(one.key)) continue;
       losses.push_back({ConvertLoss::Kind::kFileMetadata, "",
                         absl::StrCat(PathWith(one.key), ": the metadata ", Quoted(one.key), ": ", one.why.message(),
                                      "; ", target_.name_with_article(), " file cannot hold that")});
@@ -193,12 +203,25 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // A text that was no metadata before: that it is not held is no loss, but noted. Takes note of it.
+  bool IsTextOfValue(const std::string& key) {
+    const auto line = table_.find(key);
+    if (line == table_.end() || !line->second.is_value) return false;
+    NotCopied left_out{first_with_.at(key), 1, false, {key}};
+    for (NotCopied& other : not_copied_) {
+      if (other.source != left_out.source) continue;
+      ++other.count;
+      if (other.names.size() < kMaxNamed) other.names.push_back(key);
+      return true;
+    }
+    not_copied_.push_back(std::move(left_out));
+    return true;
+  }
+
   // Of the first source that has this metadata.
   absl::string_view PathWith(const std::string& key) const {
-    for (const ArchiveReader* const source : sources_) {
-      if (source->file_metadata().count(key) != 0) return source->path();
-    }
-    return "";
+    const auto first = first_with_.find(key);
+    return first == first_with_.end() ? "" : absl::string_view(first->second->path());
   }
 
   // Errors: AlreadyExists, naming the first tensor whose name another one has.
@@ -253,6 +276,7 @@ class Planner {
   absl::Status ChooseValues() {
     if (!traits_.nested || sources_.size() != 1) return absl::OkStatus();
     const ArchiveReader& source = *sources_[0];
+    if (!among_tensors_ && PlaceTypedValues()) return absl::OkStatus();
     CASK_ASSIGN_OR_RETURN(archive::TargetValues chosen,
                           archive::ValuesForTarget(source, target_, plan_.items, options_));
     std::vector<ConvertLoss> losses;
@@ -266,6 +290,27 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Values whose texts are metadata of the source, such as safetensors, become entries of the object again, unless a
+  // tensor has the name. False: there are none.
+  bool PlaceTypedValues() {
+    absl::flat_hash_set<absl::string_view> tensors;
+    for (const ConversionItem& item : plan_.items) tensors.insert(item.name());
+    auto values = std::make_shared<ArchiveValues>();
+    std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
+    for (const auto& [name, typed] : table_) {
+      const auto text = plan_.file_metadata.find(name);
+      if (!typed.is_value || text == plan_.file_metadata.end() || tensors.contains(name)) continue;
+      const std::optional<ValueTree::Id> value = AddValueOfText(text->second, typed.type, &values->tree);
+      if (!value.has_value()) continue;
+      entries.emplace_back(values->tree.AddText(name), *value);
+      plan_.file_metadata.erase(text);
+    }
+    if (entries.empty()) return false;
+    values->tree.AddMap(entries);
+    plan_.nested = std::move(values);
+    return true;
+  }
+
   absl::Status AddFileMetadata(const ArchiveReader& source) {
     if (traits_.file_metadata) return MergeFileMetadata(source);
     if (!options_.set_metadata.empty()) {
@@ -274,8 +319,12 @@ class Planner {
                                                      " file cannot hold"));
     }
     std::vector<absl::string_view> keys;
+    const archive::ValueTable values = archive::ReadValueTable(source.file_metadata());
     for (const auto& [key, value] : source.file_metadata()) {
-      if (key != "format" && options_.unset_metadata.count(key) == 0) keys.push_back(key);
+      const auto line = values.find(key);
+      if (line != values.end() && line->second.is_value) continue;  // no metadata before, and noted
+      if (key == "format" || key == archive::kValueTableKey) continue;
+      if (options_.unset_metadata.count(key) == 0) keys.push_back(key);
     }
     if (keys.empty()) return absl::OkStatus();
     const std::vector<ConvertLoss> losses = {
@@ -287,46 +336,118 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Errors: as MergeFileMetadata, of values that are no metadata.
+  // What the target gets of the values: values (ArchiveTraits::values), or texts with a line in table_. Errors: as
+  // MergeFileMetadata.
   absl::Status AddValues(const ArchiveReader& source) {
-    if (!traits_.values) return absl::OkStatus();
-    CASK_ASSIGN_OR_RETURN(std::vector<FileValue> values, archive::HeldValues(source, target_, options_.unset_metadata));
-    for (FileValue& value : values) {
-      const auto [first, is_new] = value_numbers_.emplace(value.name, plan_.values.size());
-      if (is_new) {
-        plan_.values.push_back(std::move(value));
+    CASK_ASSIGN_OR_RETURN(const archive::SourceValues found, archive::ValuesOf(source, target_));
+    const std::vector<std::string> include = archive::NamesFirst(options_.include, source.entries());
+    const std::vector<std::string> exclude = archive::NamesFirst(options_.exclude, source.entries());
+    const archive::ValueTable of_source = archive::ReadValueTable(source.file_metadata());
+    const auto prefix = options_.prefixes.find(&source);
+    NotCopied left_out{&source, found.num_more, found.are_many, {}};
+    among_tensors_ = among_tensors_ || found.among_tensors;
+    for (const archive::SourceValue& value : found.values) {
+      // The tree with the tensors in it goes along as one, if at all (ChooseValues).
+      if (traits_.nested && !value.is_metadata) continue;
+      if (options_.unset_metadata.count(value.name) != 0) continue;
+      const bool is_chosen = value.is_metadata ||
+                             ((include.empty() || MatchesAny(include, value.name)) && !MatchesAny(exclude, value.name));
+      if (!is_chosen) continue;
+      const auto line = of_source.find(value.name);
+      const bool is_value = value.is_metadata ? line != of_source.end() && line->second.is_value : found.among_tensors;
+      const std::string name = value.is_metadata || prefix == options_.prefixes.end()
+                                   ? value.name
+                                   : absl::StrCat(prefix->second, value.name);
+      if (value.value().kind() == ValueKind::kObject) {
+        opaque_.push_back({ConvertLoss::Kind::kValue, "",
+                           absl::StrCat(source.path(), ": value ", Quoted(value.name), " is an object of the class ",
+                                        Quoted(value.value().class_name()), ", which ", target_.name_with_article(),
+                                        " file cannot hold")});
         continue;
       }
-      if (source.file_metadata().count(value.name) != 0) continue;  // compared as text
-      CASK_ASSIGN_OR_RETURN(const std::string json, ValueToJson(value.value()));
-      CASK_ASSIGN_OR_RETURN(const std::string first_json, ValueToJson(plan_.values[first->second].value()));
-      if (json == first_json) continue;
-      const std::vector<ConvertLoss> losses = {
-          {ConvertLoss::Kind::kFileMetadata, "",
-           absl::StrCat(source.path(), ": the value ", Quoted(value.name), " differs from that of an earlier file")}};
-      if (!options_.allow_loss) return archive::RefuseLosses(losses, "keeps the first");
-      plan_.losses.push_back(losses[0]);
+      CASK_ASSIGN_OR_RETURN(const bool is_held,
+                            traits_.values ? KeepValue(source, value, name) : KeepText(source, value, name, is_value));
+      if (is_held || value.is_metadata) continue;
+      ++left_out.count;
+      if (left_out.names.size() < kMaxNamed) left_out.names.push_back(value.name);
     }
+    if (!traits_.nested && (left_out.count > 0 || left_out.are_many)) not_copied_.push_back(std::move(left_out));
     return absl::OkStatus();
+  }
+
+  // False: the target has no type for the value.
+  absl::StatusOr<bool> KeepValue(const ArchiveReader& source, const archive::SourceValue& from,
+                                 const std::string& name) {
+    if (!target_.HoldsValue(name, from.value())) return false;
+    FileValue value{name, from.tree, from.id};
+    if (from.value().kind() == ValueKind::kFileArray) {
+      CASK_ASSIGN_OR_RETURN(ValueTree array, source.ReadFileArray(from.value().file_array()));
+      value.id = array.root().id();
+      value.tree = std::make_shared<const ValueTree>(std::move(array));
+    }
+    const auto [first, is_new] = value_numbers_.emplace(name, plan_.values.size());
+    if (is_new) {
+      plan_.values.push_back(std::move(value));
+      return true;
+    }
+    if (from.is_metadata) return true;  // compared as text
+    CASK_ASSIGN_OR_RETURN(const std::string json, ValueToJson(value.value()));
+    CASK_ASSIGN_OR_RETURN(const std::string first_json, ValueToJson(plan_.values[first->second].value()));
+    if (json == first_json) return true;
+    const std::vector<ConvertLoss> losses = {
+        {ConvertLoss::Kind::kFileMetadata, "",
+         absl::StrCat(source.path(), ": the value ", Quoted(name), " differs from that of an earlier file")}};
+    if (!options_.allow_loss) return archive::RefuseLosses(losses, "keeps the first");
+    plan_.losses.push_back(losses[0]);
+    return true;
+  }
+
+  // False: the value has no text.
+  absl::StatusOr<bool> KeepText(const ArchiveReader& source, const archive::SourceValue& from, const std::string& name,
+                                bool is_value) {
+    const std::optional<std::string> text = ValueText(from.value());
+    if (!text.has_value()) return false;
+    if (from.is_metadata && !is_value && from.value().kind() == ValueKind::kText) return true;  // as it is
+    if (!from.is_metadata) CASK_RETURN_IF_ERROR(MergeEntry(source, name, *text));
+    table_.emplace(name, archive::TypedText{is_value, ValueTextType(from.value())});
+    return true;
+  }
+
+  // Errors: InvalidArgument, naming objects of classes that no format can hold.
+  absl::Status CheckOpaque() {
+    if (opaque_.empty()) return absl::OkStatus();
+    if (!options_.allow_loss) return archive::RefuseLosses(opaque_, "leaves these values out");
+    plan_.losses.insert(plan_.losses.end(), opaque_.begin(), opaque_.end());
+    return absl::OkStatus();
+  }
+
+  void NoteNotCopied() {
+    for (const NotCopied& of : not_copied_) {
+      plan_.notes.push_back(archive::ValuesNotCopied(of.source->path(), of.count, of.are_many, of.names));
+    }
   }
 
   // Errors: InvalidArgument for a key that another source has with another value, unless the options decide.
   absl::Status MergeFileMetadata(const ArchiveReader& source) {
     for (const auto& [key, value] : source.file_metadata()) {
-      if (options_.unset_metadata.count(key) != 0 || options_.set_metadata.count(key) != 0) continue;
-      const auto [first, is_new] = plan_.file_metadata.emplace(key, value);
-      if (is_new || first->second == value) continue;
-      const auto other = std::find_if(sources_.begin(), sources_.end(), [k = &key](const ArchiveReader* earlier) {
-        return earlier->file_metadata().count(*k) != 0;
-      });
-      const std::vector<ConvertLoss> losses = {
-          {ConvertLoss::Kind::kFileMetadata, "",
-           absl::StrCat(source.path(), ": the metadata ", Quoted(key), " is ", Quoted(value), "; that of ",
-                        (*other)->path(), ", ", Quoted(first->second), ", comes first")}};
-      if (!options_.allow_loss)
-        return archive::RefuseLosses(losses, "keeps the first, ConvertOptions::set_metadata sets the value");
-      plan_.losses.push_back(losses[0]);
+      if (key == archive::kValueTableKey || options_.unset_metadata.count(key) != 0) continue;
+      CASK_RETURN_IF_ERROR(MergeEntry(source, key, value));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status MergeEntry(const ArchiveReader& source, const std::string& key, const std::string& value) {
+    if (options_.set_metadata.count(key) != 0) return absl::OkStatus();
+    const auto [first, is_new] = plan_.file_metadata.emplace(key, value);
+    if (is_new) first_with_.emplace(key, &source);
+    if (is_new || first->second == value) return absl::OkStatus();
+    const std::vector<ConvertLoss> losses = {
+        {ConvertLoss::Kind::kFileMetadata, "",
+         absl::StrCat(source.path(), ": the metadata ", Quoted(key), " is ", Quoted(value), "; that of ",
+                      first_with_.at(key)->path(), ", ", Quoted(first->second), ", comes first")}};
+    if (!options_.allow_loss)
+      return archive::RefuseLosses(losses, "keeps the first, ConvertOptions::set_metadata sets the value");
+    plan_.losses.push_back(losses[0]);
     return absl::OkStatus();
   }
 
@@ -349,6 +470,15 @@ class Planner {
     }
   }
 
+  // Values of a source for which the target has neither a type nor text.
+  struct NotCopied {
+    const ArchiveReader* source;
+    uint64_t count;
+    bool are_many;                   // and more
+    std::vector<std::string> names;  // of the first
+  };
+  static constexpr size_t kMaxNamed = 5;  // one more than a sentence has
+
   const ArchiveFormat& target_;
   const ArchiveTraits traits_;
   const ConvertOptions& options_;
@@ -356,6 +486,11 @@ class Planner {
   std::vector<const ArchiveReader*> sources_;
   std::vector<std::vector<ConvertLoss>> not_held_;          // of each tensor of which the target lacks something
   absl::flat_hash_map<std::string, size_t> value_numbers_;  // of plan_.values
+  absl::flat_hash_map<std::string, const ArchiveReader*> first_with_;  // of plan_.file_metadata
+  archive::ValueTable table_;                                          // of plan_.file_metadata
+  std::vector<ConvertLoss> opaque_;                                    // values that are objects of classes
+  std::vector<NotCopied> not_copied_;
+  bool among_tensors_ = false;  // tensors of a source are in its values
 };
 
 }  // namespace

@@ -51,8 +51,10 @@ class Runner {
     if (options_.planned) options_.planned(plan_, replaced);
     report_.losses = plan_.losses;
     report_.notes = replaced.notes;
+    report_.notes.insert(report_.notes.end(), plan_.notes.begin(), plan_.notes.end());
+    const ArchiveTraits traits = plan_.target->traits();
     for (const ArchiveReader* const source : plan_.sources) {
-      if (plan_.nested != nullptr) continue;
+      if (plan_.nested != nullptr || (traits.file_metadata && !traits.nested)) continue;
       CASK_ASSIGN_OR_RETURN(std::string note, archive::NoteNotCopied(*source, *plan_.target));
       if (!note.empty()) report_.notes.push_back(std::move(note));
     }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tensorcask/tensor/base/json_string.h"
@@ -198,6 +199,31 @@ std::string JsonQuoted(absl::string_view text) {
   std::string out;
   internal::AppendJsonString(text, internal::JsonEscapes::kUnicode, &out);
   return out;
+}
+
+bool TakeJsonQuoted(absl::string_view* rest, std::string* text) {
+  rest->remove_prefix(1);
+  while (!rest->empty() && rest->front() != '"') {
+    char c = rest->front();
+    rest->remove_prefix(1);
+    if (c == '\\') {
+      if (rest->empty()) return false;
+      c = rest->front();
+      rest->remove_prefix(1);
+      if (c == 'u') {
+        uint32_t code = 0;
+        if (rest->size() < 4 || !absl::SimpleHexAtoi(rest->substr(0, 4), &code) || code > 0x7f) return false;
+        c = static_cast<char>(code);
+        rest->remove_prefix(4);
+      } else if (c != '"' && c != '\\' && c != '/') {
+        return false;
+      }
+    }
+    text->push_back(c);
+  }
+  if (rest->empty()) return false;
+  rest->remove_prefix(1);
+  return true;
 }
 
 absl::StatusOr<std::string> ValueToJson(Value value, const ValueJsonOptions& options) {

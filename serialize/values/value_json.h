@@ -42,6 +42,10 @@ absl::StatusOr<std::string> ValueToJson(Value value, const ValueJsonOptions& opt
 
 // `text` in quotes, with the escapes that JSON needs.
 std::string JsonQuoted(absl::string_view text);
+// Takes such a string from the start of *rest and appends its text. Escapes: \" \\ \/ and \u00XX, those that
+// JsonQuoted writes. False, after which both may have changed, if it has no end or another escape. Requires: *rest
+// begins with a quote.
+bool TakeJsonQuoted(absl::string_view* rest, std::string* text);
 
 }  // namespace tensorcask
 

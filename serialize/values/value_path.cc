@@ -21,6 +21,11 @@ bool IsNumber(const PathStep& step) {
   return step.kind == PathStep::Kind::kIntKey || step.kind == PathStep::Kind::kPosition;
 }
 
+bool IsEntered(ValueKind kind) {
+  return kind == ValueKind::kMap || kind == ValueKind::kList || kind == ValueKind::kTuple || kind == ValueKind::kSet ||
+         kind == ValueKind::kSize;
+}
+
 // A step as a name says it.
 struct NamedStep {
   bool is_text = false;
@@ -32,32 +37,6 @@ absl::Status BadName(absl::string_view name, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("the name ", Quoted(name), " of a value ", why));
 }
 
-// Takes the text in quotes at the start of *rest. Escapes: \" \\ \/ and \u00XX, those that ExactName writes.
-bool TakeQuoted(absl::string_view* rest, std::string* text) {
-  rest->remove_prefix(1);
-  while (!rest->empty() && rest->front() != '"') {
-    char c = rest->front();
-    rest->remove_prefix(1);
-    if (c == '\\') {
-      if (rest->empty()) return false;
-      c = rest->front();
-      rest->remove_prefix(1);
-      if (c == 'u') {
-        uint32_t code = 0;
-        if (rest->size() < 4 || !absl::SimpleHexAtoi(rest->substr(0, 4), &code) || code > 0x7f) return false;
-        c = static_cast<char>(code);
-        rest->remove_prefix(4);
-      } else if (c != '"' && c != '\\' && c != '/') {
-        return false;
-      }
-    }
-    text->push_back(c);
-  }
-  if (rest->empty()) return false;
-  rest->remove_prefix(1);
-  return true;
-}
-
 // Takes the first step of *rest. Requires: there is one.
 absl::StatusOr<NamedStep> TakeStep(absl::string_view name, bool is_first, absl::string_view* rest) {
   NamedStep step;
@@ -65,7 +44,8 @@ absl::StatusOr<NamedStep> TakeStep(absl::string_view name, bool is_first, absl::
     rest->remove_prefix(1);
     if (absl::StartsWith(*rest, "\"")) {
       step.is_text = true;
-      if (!TakeQuoted(rest, &step.text)) return BadName(name, "has a key in quotes without an end, or a wrong escape");
+      if (!TakeJsonQuoted(rest, &step.text))
+        return BadName(name, "has a key in quotes without an end, or a wrong escape");
     } else {
       const absl::string_view digits = rest->substr(0, rest->find(']'));
       int64_t number = 0;
@@ -208,29 +188,40 @@ absl::StatusOr<Value> FindValue(Value root, absl::string_view name, std::string*
 
 bool ForEachInMaps(Value root, uint64_t max_values,
                    absl::FunctionRef<void(absl::Span<const PathStep> path, Value value)> visit) {
+  return ForEachValue(
+      root, max_values,
+      [](absl::Span<const PathStep> /*path*/, Value value) { return value.kind() == ValueKind::kMap; }, visit);
+}
+
+bool ForEachValue(Value root, uint64_t max_values,
+                  absl::FunctionRef<bool(absl::Span<const PathStep> path, Value value)> enters,
+                  absl::FunctionRef<void(absl::Span<const PathStep> path, Value value)> visit) {
   constexpr size_t kMaxDepth = 32;
   struct Open {
-    Value map;
-    size_t next;  // entry
+    Value parent;
+    size_t next;  // entry or item
   };
   std::vector<Open> open;
   std::vector<PathStep> path;  // of the value that comes next
   Value value = root;
   for (uint64_t seen = 0; seen < max_values; ++seen) {
-    if (value.kind() == ValueKind::kMap && path.size() < kMaxDepth) {
+    if (path.size() < kMaxDepth && IsEntered(value.kind()) && enters(path, value)) {
       open.push_back({value, 0});
       path.emplace_back();
     } else {
       visit(path, value);
     }
-    while (!open.empty() && open.back().next == open.back().map.size()) {
+    while (!open.empty() && open.back().next == open.back().parent.size()) {
       open.pop_back();
       path.pop_back();
     }
     if (open.empty()) return true;
-    const size_t entry = open.back().next++;
-    path.back() = StepTo(open.back().map.key(entry));
-    value = open.back().map.entry(entry);
+    const size_t next = open.back().next++;
+    const Value parent = open.back().parent;
+    const bool is_map = parent.kind() == ValueKind::kMap;
+    path.back() =
+        is_map ? StepTo(parent.key(next)) : PathStep{PathStep::Kind::kPosition, "", static_cast<int64_t>(next)};
+    value = is_map ? parent.entry(next) : parent.item(next);
   }
   return false;
 }

@@ -57,6 +57,11 @@ absl::StatusOr<Value> FindValue(Value root, absl::string_view name, std::string*
 bool ForEachInMaps(Value root, uint64_t max_values,
                    absl::FunctionRef<void(absl::Span<const PathStep> path, Value value)> visit);
 
+// The same, where `enters` says of each map, list, tuple, set and Size whether it is entered: if not, it is one value.
+bool ForEachValue(Value root, uint64_t max_values,
+                  absl::FunctionRef<bool(absl::Span<const PathStep> path, Value value)> enters,
+                  absl::FunctionRef<void(absl::Span<const PathStep> path, Value value)> visit);
+
 }  // namespace tensorcask
 
 #endif  // TENSORCASK_SERIALIZE_VALUES_VALUE_PATH_H_

@@ -136,10 +136,76 @@ class TorchFiles(Archives):
             self.good("convert", path, self.path(target))
             self.good("diff", path, self.path(target))
         done = run("convert", "--overwrite", path, self.path("m.npz"))
-        self.assertIn("2 values beside the tensors", done.stdout + done.stderr)
+        self.assertIn("3 values beside the tensors", done.stdout + done.stderr)
         one = self.file("one.pt", saved(tensor("0", 4, (2, 2), (0, 1), 1), {"0": range(4)}))
         self.good("convert", one, self.path("one.npy"))
         self.assertEqual(self.good("show", self.path("one.npy")), "float32 [2,2]\n[[1 2]\n [1 2]]\n")
+
+    def test_values_are_text_where_there_is_only_text(self):
+        """Numbers, bools and texts go by their paths and come back; what has no text is named."""
+        path = self.file("v.pt", saved(dict_of(
+            model=dict_of(w=tensor("0", 6, (2, 3), (3, 1))), epoch=number(12), done=b"\x88", nothing=b"N",
+            name=text("größe\n7"), losses=list_of(real(0.5), real(0.25)), raw=array("i1", (2, 2), b"abcd"),
+            optimizer=dict_of(groups=list_of(dict_of(lr=real(0.001), betas=tuple_of(real(0.9), real(0.999)))))),
+            {"0": range(6)}))  # fmt: skip
+        self.good("convert", path, self.path("v.safetensors"))
+        listing = json.loads(self.good("ls", "--json", self.path("v.safetensors")))
+        table = listing["metadata"].pop("tensorcask.values")
+        self.assertEqual(listing["metadata"].pop("format"), "pt")  # which transformers wants of all metadata
+        self.assertEqual(listing["metadata"], {
+            "epoch": "12", "done": "true", "nothing": "null", "name": '"größe\\u000a7"', "losses": "[0.5,0.25]",
+            "raw.0": "[97,98]", "raw.1": "[99,100]", "optimizer.groups.0.lr": "0.001",
+            "optimizer.groups.0.betas": "[0.9,0.999]"})  # fmt: skip
+        self.assertIn("value int epoch\n", table)
+        self.assertIn("value tuple(float64) optimizer.groups.0.betas", table)
+        values = json.loads(self.good("ls", "--json", "--values", self.path("v.safetensors")))["values"]
+        self.assertEqual((values["epoch"], values["done"], values["name"]), (12, True, "größe\n7"))
+        self.good("convert", self.path("v.safetensors"), self.path("back.pt"))
+        flat = {"epoch": 12, "done": True, "nothing": None, "name": "größe\n7", "losses": [0.5, 0.25],
+                "raw.0": [97, 98], "raw.1": [99, 100], "optimizer.groups.0.lr": 0.001,
+                "optimizer.groups.0.betas": [0.9, 0.999], "model.w": {"tensor": "model.w"}}  # fmt: skip
+        self.assertEqual(json.loads(self.good("show", self.path("back.pt"), ".")), flat)
+        self.good("convert", self.path("back.pt"), self.path("again.safetensors"))
+        self.good("convert", self.path("again.safetensors"), self.path("again.pt"))
+        with open(self.path("back.pt"), "rb") as one, open(self.path("again.pt"), "rb") as other:
+            self.assertEqual(one.read(), other.read())
+        self.good("convert", path, self.path("v.gguf"))
+        self.assertEqual(self.good("show", self.path("v.gguf"), "optimizer.groups.0.lr"), "0.001\n")
+        done = run("convert", self.path("v.safetensors"), self.path("v.npz"))  # no metadata there: noted, as of a .pt file
+        self.assertIn("9 values beside the tensors are not copied", done.stderr)
+        self.assertEqual(done.returncode, 0)
+
+    def test_texts_of_values_may_change(self):
+        self.good("convert", self.checkpoint(), self.path("m.safetensors"))
+        path = self.path("m.safetensors")
+        self.good("edit", path, "--set", "epoch=13", "--set", "plain=7", "--unset", "optimizer.param_groups.0.lr")
+        values = json.loads(self.good("ls", "--json", "--values", path))["values"]
+        self.assertEqual((values["epoch"], values["plain"]), (13, "7"))
+        self.good("edit", path, "--set", "epoch=many")  # no int: a text
+        self.assertEqual(json.loads(self.good("ls", "--json", "--values", path))["values"]["epoch"], "many")
+        for table in ("", "value int", "value int epoch", "metadata list(int) plain\nvalue \\q\n\n", "value int \\x"):
+            self.good("edit", path, "--set", f"tensorcask.values={table}", "--set", "epoch=1")
+            self.good("ls", "--values", path)
+            self.good("convert", path, self.path("n.pt"), "--overwrite")
+        done = run("convert", path, self.path("n.safetensors"), "--unset", "epoch")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("epoch", json.loads(self.good("ls", "--json", self.path("n.safetensors")))["metadata"])
+        one, two = (self.file(f"{i}.pt", saved(dict_of(epoch=number(i), **{f"w{i}": tensor("0", 1, (1,), (1,))}), {"0": [i]}))
+                    for i in (1, 2))  # fmt: skip
+        self.assert_one_line(run("convert", one, two, self.path("both.safetensors")), 1, 'the metadata "epoch" is "2"')
+        self.good("convert", one, two, self.path("both.safetensors"), "--unset", "epoch")
+
+    def test_opaque_values_are_a_loss(self):
+        value = dict_of(w=tensor("0", 1, (1,), (1,)), hook=call(name("some.module", "Hook"), number(1)))
+        path = self.file("o.pt", saved(value, {"0": [1]}))
+        done = run("convert", "--opaque-objects", path, self.path("o.safetensors"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn('value "hook" is an object of the class "some.module.Hook", which a safetensors file cannot hold; '
+                      "--allow-loss", done.stderr)  # fmt: skip
+        self.assertFalse(os.path.exists(self.path("o.safetensors")))
+        done = run("convert", "--opaque-objects", "--allow-loss", path, self.path("o.safetensors"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.good("convert", "--opaque-objects", "--exclude", "hook", path, self.path("p.safetensors"))
 
     def test_quantized_tensors_keep_their_scales(self):
         def quantized(key, *parameters):
@@ -188,7 +254,8 @@ class TorchFiles(Archives):
             if source == "m.safetensors":
                 self.assertEqual(listing["metadata"]["note"], "größe")
                 self.assertEqual(list(json.loads(self.good("show", self.path("n.pt"), "."))),
-                                 ["model.tied", "model.turned", "model.weight"])
+                                 ["epoch", "optimizer.param_groups.0.betas", "optimizer.param_groups.0.lr",
+                                  "model.tied", "model.turned", "model.weight"])
         self.assert_one_line(run("convert", self.path("m.pt"), self.path("n.pt")), 1, "n.pt", "exists")
 
     def test_values_stay_where_they_are(self):

@@ -17,7 +17,7 @@
 #include "tensorcask/serialize/gguf/gguf_writer.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/values/value.h"
-#include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/serialize/values/value_text.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -33,7 +33,7 @@ std::optional<std::string> MetadataText(Value value) {
     case ValueKind::kInt:
     case ValueKind::kUint:
     case ValueKind::kFloat:
-      return ValueToJson(value).value();
+      return ValueText(value);
     default:
       return std::nullopt;
   }

@@ -239,6 +239,8 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> SafetensorsArchiveFormat::Create(
   write.alignment = options.alignment;
   write.checksums = options_.checksums;
   write.metadata = options.file_metadata;
+  // Hugging Face's transformers refuses a file that has metadata without `format`: here, values of a file without it.
+  if (write.metadata.count("tensorcask.values") != 0) write.metadata.emplace("format", "pt");
   write.sync = options.sync;
   write.overwrite = options.overwrite;
   write.max_shard_bytes = options_.max_shard_bytes;

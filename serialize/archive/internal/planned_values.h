@@ -3,27 +3,48 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_PLANNED_VALUES_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_PLANNED_VALUES_H_
 
+#include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/serialize/archive/archive_writer.h"
+#include "tensorcask/serialize/values/value.h"
 
 namespace tensorcask::archive {
 
-// The names of the values under the root, and those of the metadata: what `unset` can name.
+struct SourceValue {
+  std::string name;  // its path: JoinedName, or ExactName where another value or entry of the metadata has that name
+  std::shared_ptr<const ValueTree> tree;
+  ValueTree::Id id = 0;
+  bool is_metadata = false;  // file_metadata has it, as text
+
+  Value value() const { return tree->value(id); }
+};
+
+struct SourceValues {
+  std::vector<SourceValue> values;
+  uint64_t num_more = 0;       // behind the first 65,536 or 16 MiB of names, or after much text: not in the list
+  bool are_many = false;       // ... and more, which were not counted
+  bool among_tensors = false;  // the tensors are in the tree of the values
+};
+
+// The values of `source`. Maps are entered, and so are lists that cannot be one value of the target: those for which
+// ArchiveFormat::HoldsValue is false or, if it keeps only text, which have no ValueText.
+absl::StatusOr<SourceValues> ValuesOf(const ArchiveReader& source, const ArchiveFormat& target);
+
+// The names of the values and of the metadata: what `unset` can name.
 absl::StatusOr<std::set<std::string>> ValueNames(const ArchiveReader& source);
 
-// The values under the root that `target` holds (ArchiveFormat::HoldsValue), in order, arrays read from the file;
-// without those of `unset`.
-absl::StatusOr<std::vector<FileValue>> HeldValues(const ArchiveReader& source, const ArchiveFormat& target,
-                                                  const std::set<std::string>& unset);
+// "PATH: 2 values beside the tensors are not copied: "a", "b"". `names` may have only the first.
+std::string ValuesNotCopied(absl::string_view path, uint64_t count, bool are_many,
+                            const std::vector<std::string>& names);
 
-// A sentence on the values that reach `target` neither so nor as metadata, such as lists in most formats; "" if there
-// are none.
+// That sentence for a target without metadata; "" if there are no values.
 absl::StatusOr<std::string> NoteNotCopied(const ArchiveReader& source, const ArchiveFormat& target);
 
 }  // namespace tensorcask::archive

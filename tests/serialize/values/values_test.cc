@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
+#include "tensorcask/serialize/values/value_text.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -281,6 +283,100 @@ TEST(ValuePathTest, AMapInManyMapsIsAValue) {
     steps = path.size();
   }));
   EXPECT_EQ(steps, 32u);
+}
+
+// ---- Text -----------------------------------------------------------------------------------------------------------
+
+// The text of a value and its type; what they give has the same.
+std::string TextAndType(const ValueTree& tree) {
+  const std::optional<std::string> text = ValueText(tree.root());
+  if (!text.has_value()) return "none";
+  const std::string type = ValueTextType(tree.root());
+  ValueTree again;
+  const std::optional<ValueTree::Id> id = AddValueOfText(*text, type, &again);
+  if (!id.has_value()) return "not read: " + *text;
+  const Value value = again.value(*id);
+  EXPECT_EQ(value.kind(), tree.root().kind());
+  EXPECT_EQ(value.bits(), tree.root().bits());
+  EXPECT_EQ(ValueText(value), text);
+  EXPECT_EQ(ValueTextType(value), type);
+  return *text + " " + type;
+}
+
+template <typename Add>
+std::string TextOf(Add add) {
+  ValueTree tree;
+  add(&tree);
+  return TextAndType(tree);
+}
+
+TEST(ValueTextTest, SingleValuesComeBack) {
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddNone(); }), "null none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddBool(false); }), "false bool");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddInt(-7); }), "-7 int");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddInt(-128, 8); }), "-128 int8");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddInt(INT64_MIN, 64); }), "-9223372036854775808 int64");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddUint(UINT64_MAX, 64); }), "18446744073709551615 uint64");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddText("-123456789012345678901", ValueKind::kBigInt); }),
+            "-123456789012345678901 int");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddFloat(0.1); }), "0.1 float64");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddFloat(0.1f, 32); }), "0.1 float32");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddFloat(-0.0); }), "-0.0 float64");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddFloat(std::numeric_limits<double>::infinity()); }),
+            "\"inf\" float64");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddText("a \"b\"\n\\ \xc3\xa9"); }),
+            "\"a \\\"b\\\"\\u000a\\\\ \xc3\xa9\" text");
+}
+
+TEST(ValueTextTest, ListsOfOneTypeComeBack) {
+  const auto list = [](ValueKind kind) {
+    return [kind](ValueTree* tree) { tree->AddItems(kind, {tree->AddFloat(0.5), tree->AddFloat(-1)}); };
+  };
+  EXPECT_EQ(TextOf(list(ValueKind::kList)), "[0.5,-1.0] list(float64)");
+  EXPECT_EQ(TextOf(list(ValueKind::kTuple)), "[0.5,-1.0] tuple(float64)");
+  EXPECT_EQ(TextOf(list(ValueKind::kSet)), "[0.5,-1.0] set(float64)");
+  EXPECT_EQ(TextOf([](ValueTree* tree) {
+              tree->AddItems(ValueKind::kList, {tree->AddText("a,\"]"), tree->AddText("")});
+            }),
+            R"(["a,\"]",""] list(text))");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddEmptyList(ValueKind::kUint, 16); }), "[] list(uint16)");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddItems(ValueKind::kTuple, {}); }), "[] tuple(none)");
+}
+
+TEST(ValueTextTest, OthersHaveNoText) {
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddText("ab", ValueKind::kBytes); }), "none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddText("\xff"); }), "none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddComplex({1, 2}); }), "none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddMap({}); }), "none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) {
+              tree->AddItems(ValueKind::kList, {tree->AddInt(1), tree->AddFloat(1)});
+            }),
+            "none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) {
+              const ValueTree::Id inner = tree->AddItems(ValueKind::kList, {tree->AddInt(1)});
+              tree->AddItems(ValueKind::kList, {inner});
+            }),
+            "none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddText(std::string(2 << 20, 'x')); }), "none");
+}
+
+TEST(ValueTextTest, OtherTextIsNoValueOfTheType) {
+  struct Case {
+    const char* text;
+    const char* type;
+  };
+  for (const Case& row : std::vector<Case>{
+           {"128", "int8"},       {"-129", "int8"},     {"256", "uint8"},       {"-1", "uint8"},
+           {"1.5", "int"},        {" 1", "int"},        {"+1", "int"},          {"1 ", "int"},
+           {"", "int"},           {"-", "int"},         {"1e400x", "float64"},  {"nan", "float64"},
+           {"0x10", "int"},       {"yes", "bool"},      {"a", "text"},          {"\"a", "text"},
+           {"\"a\"b", "text"},    {"\"\\q\"", "text"},  {"", "none"},           {"1", "int7"},
+           {"1", "int08"},        {"1", "float8"},      {"1", "real"},          {"1", "list(int)"},
+           {"[1,]", "list(int)"}, {"[1", "list(int)"},  {"[1,a]", "list(int)"}, {"[[1]]", "list(list(int))"},
+           {"[1]", "list"},       {"[1]x", "list(int)"}}) {
+    ValueTree tree;
+    EXPECT_EQ(AddValueOfText(row.text, row.type, &tree), std::nullopt) << row.text << " as " << row.type;
+  }
 }
 
 }  // namespace
