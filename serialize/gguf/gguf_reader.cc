@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/serialize/stored/elements.h"
+#include "tensorcask/serialize/stored/name_order.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -30,6 +31,11 @@ class ReaderImpl {
     how_.strategy = options.read.strategy;
     how_.num_threads = options.read.num_threads;
     how_.allocator = options.allocator;
+    size_t num_tensors = 0;
+    for (const Part& part : model.parts) num_tensors += part.header.tensors.size();
+    entries_.reserve(num_tensors);
+    types_.reserve(num_tensors);
+    std::vector<uint32_t> order = std::move(model.parts[0].header.by_name);
     for (size_t shard = 0; shard < model.parts.size(); ++shard) {
       Header& header = model.parts[shard].header;
       header_bytes_ += header.data_offset;
@@ -51,8 +57,10 @@ class ReaderImpl {
         types_.push_back(tensor.type);
       }
       header.tensors = {};  // the entries have all of it
+      header.by_name = {};
     }
-    SortEntries();
+    if (model.parts.size() > 1) order = stored::OrderByName(entries_);
+    SortEntries(order);
     model_ = std::make_shared<const Model>(std::move(model));
     if (options.blocks_as_bytes) GiveBlocksAsBytes();
   }
@@ -157,15 +165,12 @@ class ReaderImpl {
   }
 
   // By name, and the types with them.
-  void SortEntries() {
-    std::vector<size_t> order(entries_.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return entries_[a].name < entries_[b].name; });
+  void SortEntries(const std::vector<uint32_t>& order) {
     std::vector<GgufEntry> entries;
     std::vector<const ElementType*> types;
     entries.reserve(order.size());
     types.reserve(order.size());
-    for (const size_t i : order) {
+    for (const uint32_t i : order) {
       entries.push_back(std::move(entries_[i]));
       types.push_back(types_[i]);
     }

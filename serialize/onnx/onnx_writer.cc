@@ -288,7 +288,7 @@ class OnnxWriter::Impl {
     for (const Planned& tensor : planned_) is_planned[tensor.number] = true;
     for (size_t i = 0; i < found_.tensors.size(); ++i) {
       const onnx::TensorMessage& message = found_.tensors[i].message;
-      const bool is_beside = message.data == onnx::TensorMessage::Data::kExternal && message.external.ok();
+      const bool is_beside = message.data == onnx::TensorMessage::Data::kExternal && message.external->ok();
       if (is_planned[i] || !is_beside || message.type == nullptr || message.type->bits == 0) continue;
       Planned tensor;
       tensor.name = found_.tensors[i].name;

@@ -44,6 +44,14 @@ absl::StatusOr<absl::string_view> WireCursor::Look(uint64_t end, size_t wanted) 
 }
 
 absl::Status WireCursor::ReadVarint(uint64_t end, uint64_t* value) {
+  // Most have one byte, which is in memory.
+  const bool is_inside = position_ >= block_begin_ && position_ - block_begin_ < block_bytes_;
+  const uint8_t first = is_inside ? static_cast<uint8_t>(block_[static_cast<size_t>(position_ - block_begin_)]) : 0x80;
+  if (first < 0x80) {
+    *value = first;
+    ++position_;
+    return absl::OkStatus();
+  }
   CASK_ASSIGN_OR_RETURN(absl::string_view bytes, Look(end, kMaxVarintBytes));
   const size_t before = bytes.size();
   if (!ParseVarint(&bytes, value)) return Fail("a varint that is cut short or longer than 10 bytes");

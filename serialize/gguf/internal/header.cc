@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/gguf/internal/header_cursor.h"
 #include "tensorcask/serialize/gguf/internal/value_types.h"
 #include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/stored/name_order.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -131,16 +132,12 @@ class ValueParser {
   HeaderMemory* const memory_;
 };
 
-// The first name that two of `items` have; null if all differ.
+// The first name that two of `items` have; null if all differ. `order`: of their names.
 template <typename Item>
-const std::string* FindDuplicate(const std::vector<Item>& items) {
-  std::vector<const std::string*> names;
-  names.reserve(items.size());
-  for (const Item& item : items) names.push_back(&item.name);
-  std::sort(names.begin(), names.end(), [](const std::string* a, const std::string* b) { return *a < *b; });
-  const auto found = std::adjacent_find(names.begin(), names.end(),
-                                        [](const std::string* a, const std::string* b) { return *a == *b; });
-  return found != names.end() ? *found : nullptr;
+const std::string* FindDuplicate(const std::vector<Item>& items, const std::vector<uint32_t>& order) {
+  const auto found = std::adjacent_find(order.begin(), order.end(),
+                                        [&](uint32_t a, uint32_t b) { return items[a].name == items[b].name; });
+  return found != order.end() ? &items[*found].name : nullptr;
 }
 
 absl::StatusOr<std::vector<HeaderKey>> ParseKeys(uint64_t count, HeaderCursor* cursor, HeaderMemory* memory) {
@@ -160,7 +157,7 @@ absl::StatusOr<std::vector<HeaderKey>> ParseKeys(uint64_t count, HeaderCursor* c
     CASK_RETURN_IF_ERROR(Charge(*cursor, sizeof(HeaderKey) + 2 * key.name.size(), memory));
     keys.push_back(std::move(key));
   }
-  if (const std::string* const name = FindDuplicate(keys); name != nullptr) {
+  if (const std::string* const name = FindDuplicate(keys, stored::OrderByName(keys)); name != nullptr) {
     return absl::DataLossError(absl::StrCat("two keys have the name ", Quoted(*name)));
   }
   return keys;
@@ -205,8 +202,10 @@ absl::Status ParseSizes(HeaderCursor* cursor, HeaderTensor* tensor) {
     return absl::DataLossError(absl::StrCat("has rows of ", innermost, " elements; wanted a multiple of ",
                                             type.elements, ", which a block of ", type.name, " has"));
   }
-  CASK_ASSIGN_OR_RETURN(const TensorShape bytes, ShapeInBytes(tensor->shape, type));
-  tensor->stored_bytes = static_cast<uint64_t>(bytes.num_elements());
+  const int64_t num_elements = tensor->shape.num_elements();
+  const std::optional<int64_t> bytes = CheckedMul<int64_t>(num_elements / type.elements, type.bytes);
+  if (num_elements == 0 || !bytes) CASK_RETURN_IF_ERROR(ShapeInBytes(tensor->shape, type).status());
+  tensor->stored_bytes = static_cast<uint64_t>(bytes.value_or(0));
   return absl::OkStatus();
 }
 
@@ -235,9 +234,6 @@ absl::StatusOr<std::vector<HeaderTensor>> ParseTensors(uint64_t count, uint64_t 
     }();
     if (!status.ok()) return Annotate(status, absl::StrCat("tensor ", Quoted(tensor.name)));
     tensors.push_back(std::move(tensor));
-  }
-  if (const std::string* const name = FindDuplicate(tensors); name != nullptr) {
-    return absl::DataLossError(absl::StrCat("two tensors have the name ", Quoted(*name)));
   }
   return tensors;
 }
@@ -324,6 +320,10 @@ absl::StatusOr<Header> ParseHeader(const ByteSource& source, const DecodeLimits&
   CASK_ASSIGN_OR_RETURN(header.keys, ParseKeys(num_keys, &cursor, memory));
   CASK_ASSIGN_OR_RETURN(header.alignment, AlignmentOf(header.keys, *memory->tree));
   CASK_ASSIGN_OR_RETURN(header.tensors, ParseTensors(num_tensors, header.alignment, limits, &cursor, memory));
+  header.by_name = stored::OrderByName(header.tensors);
+  if (const std::string* const name = FindDuplicate(header.tensors, header.by_name); name != nullptr) {
+    return absl::DataLossError(absl::StrCat("two tensors have the name ", Quoted(*name)));
+  }
   header.data_offset = *RoundUp(cursor.position(), header.alignment);
   CASK_ASSIGN_OR_RETURN(const bool is_padded,
                         cursor.SkipZeros(std::min(header.data_offset - cursor.position(), cursor.left())));

@@ -48,6 +48,7 @@ struct Header {
   uint64_t data_offset = 0;
   std::vector<HeaderKey> keys;        // in the order of the file
   std::vector<HeaderTensor> tensors;  // in the order of the file, which is that of their data
+  std::vector<uint32_t> by_name;      // the numbers of the tensors, sorted by name
   std::vector<std::string> notes;     // unusual but harmless things, without the name of the file
 };
 

@@ -54,6 +54,10 @@ absl::StatusOr<std::string> HeaderCursor::Text(uint64_t max_bytes) {
   if (size > max_bytes) {
     return absl::DataLossError(absl::StrCat("a text of ", size, " bytes; at most ", max_bytes, " are allowed here"));
   }
+  if (size <= window_bytes_ - next_) {
+    next_ += static_cast<size_t>(size);
+    return std::string(window_.data() + next_ - size, static_cast<size_t>(size));
+  }
   std::string text(static_cast<size_t>(size), '\0');
   CASK_RETURN_IF_ERROR(Read(text.data(), text.size()));
   return text;

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "absl/status/status.h"
@@ -34,7 +35,12 @@ class HeaderCursor {
   template <typename T>
   absl::StatusOr<T> Number() {
     char bytes[sizeof(T)];
-    CASK_RETURN_IF_ERROR(Read(bytes, sizeof(T)));
+    if (sizeof(T) <= window_bytes_ - next_) {
+      std::memcpy(bytes, window_.data() + next_, sizeof(T));
+      next_ += sizeof(T);
+    } else {
+      CASK_RETURN_IF_ERROR(Read(bytes, sizeof(T)));
+    }
     if (big_endian_) SwapBytes(bytes, 1, sizeof(T));
     return LoadLittleEndian<T>(bytes);
   }

@@ -133,6 +133,7 @@ absl::Status CompareTensors(const std::vector<Part>& parts, const Split& split) 
   uint64_t count = 0;
   for (const Part& part : parts) {
     count += part.header.tensors.size();
+    if (parts.size() == 1) continue;  // ParseHeader has compared them
     for (const HeaderTensor& tensor : part.header.tensors) {
       const auto [at, is_new] = names.emplace(tensor.name, &part);
       if (!is_new) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/stored/name_order.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -13,11 +13,16 @@ namespace tensorcask::onnx {
 namespace {
 
 // The tensors in the order of their names, and of their graphs where names are equal.
-std::vector<size_t> SortByName(absl::Span<const int> graphs, absl::Span<std::string* const> names) {
-  std::vector<size_t> order(names.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return std::tie(*names[a], graphs[a], a) < std::tie(*names[b], graphs[b], b); });
+std::vector<uint32_t> SortByName(absl::Span<const int> graphs, absl::Span<std::string* const> names) {
+  std::vector<absl::string_view> views;
+  views.reserve(names.size());
+  for (const std::string* const name : names) views.push_back(*name);
+  std::vector<uint32_t> order = stored::NameOrder(views);
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto end = std::find_if(begin, order.end(), [&](uint32_t i) { return views[i] != views[*begin]; });
+    std::sort(begin, end, [&](uint32_t a, uint32_t b) { return std::tie(graphs[a], a) < std::tie(graphs[b], b); });
+    begin = end;
+  }
   return order;
 }
 
@@ -45,7 +50,7 @@ uint64_t GraphNames::PathBytes(int graph) const {
 
 absl::Status GraphNames::Resolve(absl::Span<const int> graphs, absl::Span<std::string* const> names,
                                  ListingBudget* budget) const {
-  std::vector<size_t> order = SortByName(graphs, names);
+  std::vector<uint32_t> order = SortByName(graphs, names);
   std::vector<std::pair<size_t, std::string>> renamed;  // the tensor, and its name in its graph
   for (size_t first = 0; first < order.size();) {
     size_t last = first + 1;  // one past
@@ -59,6 +64,7 @@ absl::Status GraphNames::Resolve(absl::Span<const int> graphs, absl::Span<std::s
     }
     first = last;
   }
+  if (renamed.empty()) return absl::OkStatus();
   for (const bool numbered : {false, true}) {
     for (auto& [tensor, name] : renamed) {
       CASK_RETURN_IF_ERROR(budget->Charge(PathBytes(graphs[tensor]) + name.size()));
@@ -66,9 +72,9 @@ absl::Status GraphNames::Resolve(absl::Span<const int> graphs, absl::Span<std::s
     }
     order = SortByName(graphs, names);
     const auto twice =
-        std::adjacent_find(order.begin(), order.end(), [&](size_t a, size_t b) { return *names[a] == *names[b]; });
+        std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return *names[a] == *names[b]; });
     if (twice == order.end()) return absl::OkStatus();
-    if (numbered || renamed.empty()) {
+    if (numbered) {
       return absl::InvalidArgumentError(
           absl::StrCat("two tensors of different graphs would be listed as ", Quoted(*names[*twice])));
     }

@@ -272,7 +272,7 @@ class Walk {
     return absl::OkStatus();
   }
 
-  absl::Status Add(std::string name, std::string part_of, TensorMessage message, int graph) {
+  absl::Status Add(std::string name, std::string part_of, TensorMessage&& message, int graph) {
     if (found_.tensors.size() >= LimitOf(options_.limits.max_entries)) {
       return PastLimit("has more tensors", "max_entries", options_.limits.max_entries);
     }

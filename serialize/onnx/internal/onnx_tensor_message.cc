@@ -212,7 +212,7 @@ absl::Status PlaceExternal(TensorMessage* tensor) {
     return absl::UnimplementedError("its strings are in a side file, of which ONNX defines no form");
   }
   const std::optional<uint64_t> wanted = RawBytes(*tensor);
-  const ExternalData& external = *tensor->external;
+  const ExternalData& external = **tensor->external;
   if (!wanted.has_value() || external.length.value_or(*wanted) != *wanted) {
     return absl::InvalidArgumentError(absl::StrCat("external_data has the length ", external.length.value_or(0), "; ",
                                                    Wanted(*tensor), " needs ",
@@ -245,12 +245,12 @@ absl::Status PlaceElements(WireCursor* cursor, absl::Span<const Found> found, bo
   if (location == 1) {
     if (has_raw || typed != 0) return BadTensor(*tensor, "has values beside those in a side file");
     tensor->data = TensorMessage::Data::kExternal;
-    tensor->external = ReadExternal(cursor, *tensor, found[kExternalData]);
-    if (!tensor->external.ok()) {
-      return absl::IsInvalidArgument(tensor->external.status()) ? absl::OkStatus() : tensor->external.status();
-    }
+    tensor->external =
+        std::make_shared<const absl::StatusOr<ExternalData>>(ReadExternal(cursor, *tensor, found[kExternalData]));
+    const absl::Status& external = tensor->external->status();
+    if (!external.ok()) return absl::IsInvalidArgument(external) ? absl::OkStatus() : external;
     const absl::Status placed = PlaceExternal(tensor);
-    if (!placed.ok()) tensor->external = placed;
+    if (!placed.ok()) tensor->external = std::make_shared<const absl::StatusOr<ExternalData>>(placed);
     return absl::OkStatus();
   }
   const TypeRow& type = *tensor->type;

@@ -9,6 +9,7 @@
 #define TENSORCASK_SERIALIZE_ONNX_INTERNAL_ONNX_TENSOR_MESSAGE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -39,9 +40,9 @@ struct TensorMessage {
   const TypeRow* type = nullptr;  // null: not known, then the rest is not set
   TensorShape shape;
   Data data = Data::kRaw;
-  uint64_t offset = 0;                                     // of the elements in the file; of kExternal in the side file
-  uint64_t stored_bytes = 0;                               // in the file or side file
-  absl::StatusOr<ExternalData> external = ExternalData();  // of kExternal; an error is about this tensor alone
+  uint64_t offset = 0;        // of the elements in the file; of kExternal in the side file
+  uint64_t stored_bytes = 0;  // in the file or side file
+  std::shared_ptr<const absl::StatusOr<ExternalData>> external;  // of kExternal; an error is about this tensor alone
   bool has_unused_bits = false;  // the last byte of raw_data has bits behind the last element that are not 0
 };
 

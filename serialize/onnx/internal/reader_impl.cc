@@ -41,7 +41,7 @@ ReaderImpl::ReaderImpl(std::shared_ptr<const ByteSource> file, FoundTensors foun
   for (size_t i = 0; i < entries_.size(); ++i) numbers_.emplace(entries_[i].name, i);
 }
 
-void ReaderImpl::AddEntry(FoundTensor found) {
+void ReaderImpl::AddEntry(FoundTensor&& found) {
   TensorMessage& message = found.message;
   OnnxEntry entry;
   entry.name = std::move(found.name);
@@ -60,12 +60,12 @@ void ReaderImpl::AddEntry(FoundTensor found) {
     if (message.data == TensorMessage::Data::kValues) {
       entry.form = Form::kValues;
       entry.offset = message.begin;
-    } else if (message.data == TensorMessage::Data::kExternal && message.external.ok()) {
-      place.side_file = side_files_.Add(message.external->location);
+    } else if (message.data == TensorMessage::Data::kExternal && message.external->ok()) {
+      place.side_file = side_files_.Add((*message.external)->location);
       entry.side_file = side_files_.paths()[place.side_file];
       entry.side_file_number = static_cast<int>(place.side_file) + 1;
     } else if (message.data == TensorMessage::Data::kExternal) {
-      const absl::Status& status = message.external.status();
+      const absl::Status& status = message.external->status();
       entry.read_status = absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
     }
   }

@@ -61,7 +61,7 @@ class ReaderImpl {
 
   // The side file with the elements, and the SHA-1 that the tensor says it has. Requires: entry.side_file is not empty.
   size_t side_file(size_t number) const { return places_[number].side_file; }
-  const std::string& sha1(size_t number) const { return places_[number].message.external->sha1; }
+  const std::string& sha1(size_t number) const { return (*places_[number].message.external)->sha1; }
 
  private:
   struct Place {
@@ -69,7 +69,7 @@ class ReaderImpl {
     size_t side_file = 0;
   };
 
-  void AddEntry(FoundTensor found);
+  void AddEntry(FoundTensor&& found);
   uint64_t MemoryBytes(size_t number) const;  // that the elements take, text of strings included
   absl::StatusOr<Tensor> ReadTyped(size_t number) const;
 
