@@ -331,12 +331,18 @@ void LyingServer::Serve(int socket) {
 
 void LyingServer::Store(const std::string& path, std::string bytes, const std::string& save_id) {
   const std::string etag = absl::StrFormat("\"%08x-%d\"", Crc32c(bytes), ++made_);
-  objects_[path] = {std::make_shared<const std::string>(std::move(bytes)), etag, save_id};
+  objects_[path] = {std::make_shared<const std::string>(std::move(bytes)), etag, save_id, 0, nullptr};
 }
 
 void LyingServer::Put(const std::string& path, std::string bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   Store(path, std::move(bytes), "");
+}
+
+void LyingServer::PutMade(const std::string& path, uint64_t size_bytes, MakeBytes make) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::string etag = absl::StrFormat("\"made-%d\"", ++made_);
+  objects_[path] = {std::make_shared<const std::string>(), etag, "", size_bytes, std::move(make)};
 }
 
 bool LyingServer::Has(const std::string& path) const {
@@ -501,39 +507,40 @@ void LyingServer::Read(Exchange* exchange) {
   const ServerRequest& request = exchange->request;
   const auto found = objects_.find(request.path);
   if (found == objects_.end()) return exchange->Fail(404, "NoSuchKey");
-  const std::string& bytes = *found->second.bytes;
+  const Object& object = found->second;
+  const uint64_t size = object.size_bytes();
   const std::string condition = request.Header("if-match");
-  if (!condition.empty() && condition != found->second.etag) return exchange->Fail(412, "PreconditionFailed");
+  if (!condition.empty() && condition != object.etag) return exchange->Fail(412, "PreconditionFailed");
   exchange->Answer(200, "");
-  exchange->SetHeader("ETag", found->second.etag);
+  exchange->SetHeader("ETag", object.etag);
   exchange->SetHeader("Last-Modified", kModified);
-  if (!found->second.save_id.empty()) exchange->SetHeader("x-amz-meta-tensorcask-save", found->second.save_id);
-  if (request.method == "HEAD") return exchange->SetHeader("Content-Length", absl::StrCat(bytes.size()));
+  if (!object.save_id.empty()) exchange->SetHeader("x-amz-meta-tensorcask-save", object.save_id);
+  if (request.method == "HEAD") return exchange->SetHeader("Content-Length", absl::StrCat(size));
 
   const std::string range_text = request.Header("range");
   absl::string_view range = range_text;
   if (!absl::ConsumePrefix(&range, "bytes=") || ignores_ranges) {
-    exchange->body = bytes;
+    exchange->body = object.Part(0, size);
     return;
   }
   const std::pair<std::string, std::string> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
   uint64_t first = 0;
-  uint64_t last = bytes.empty() ? 0 : bytes.size() - 1;
+  uint64_t last = size == 0 ? 0 : size - 1;
   uint64_t number = 0;
   if (ends.first.empty()) {
     CASK_CHECK(absl::SimpleAtoi(ends.second, &number), "range");
-    first = bytes.size() - std::min<uint64_t>(number, bytes.size());
+    first = size - std::min(number, size);
   } else {
     CASK_CHECK(absl::SimpleAtoi(ends.first, &first), "range");
     if (absl::SimpleAtoi(ends.second, &number)) last = std::min<uint64_t>(last, number);
   }
-  if (first >= bytes.size()) {
+  if (first >= size) {
     exchange->Fail(416, "InvalidRange");
-    return exchange->SetHeader("Content-Range", absl::StrCat("bytes */", bytes.size()));
+    return exchange->SetHeader("Content-Range", absl::StrCat("bytes */", size));
   }
   exchange->status = 206;
-  exchange->SetHeader("Content-Range", absl::StrCat("bytes ", first, "-", last, "/", bytes.size()));
-  exchange->body = bytes.substr(first, last - first + 1);
+  exchange->SetHeader("Content-Range", absl::StrCat("bytes ", first, "-", last, "/", size));
+  exchange->body = object.Part(first, last - first + 1);
 }
 
 void LyingServer::List(Exchange* exchange) {
@@ -570,7 +577,7 @@ void LyingServer::List(Exchange* exchange) {
       absl::StrAppend(&body, "<CommonPrefixes><Prefix>", Encoded(key), "</Prefix></CommonPrefixes>");
     } else {
       absl::StrAppend(&body, "<Contents><Key>", Encoded(key), "</Key><LastModified>2026-01-02T03:04:05.000Z",
-                      "</LastModified><Size>", object.bytes->size(), "</Size></Contents>");
+                      "</LastModified><Size>", object.size_bytes(), "</Size></Contents>");
     }
   }
   absl::StrAppend(&body, "<IsTruncated>", is_truncated ? "true" : "false", "</IsTruncated>");

@@ -95,6 +95,10 @@ class LyingServer {
 
   // Objects, by "bucket/key".
   void Put(const std::string& path, std::string bytes);
+  // The same of an object whose bytes are made when they are asked for: make(offset, count) returns them. It has any
+  // size and takes no memory, and Get does not return it. `make` is called from several threads.
+  using MakeBytes = std::function<std::string(uint64_t offset, uint64_t count)>;
+  void PutMade(const std::string& path, uint64_t size_bytes, MakeBytes make);
   bool Has(const std::string& path) const;
   std::string Get(const std::string& path) const;  // "" if there is none
   std::vector<std::string> Paths() const;
@@ -124,6 +128,13 @@ class LyingServer {
     std::shared_ptr<const std::string> bytes;
     std::string etag;
     std::string save_id;
+    uint64_t made_bytes = 0;  // the size, if `make` makes the bytes
+    MakeBytes make;
+
+    uint64_t size_bytes() const { return make ? made_bytes : bytes->size(); }
+    std::string Part(uint64_t offset, uint64_t count) const {
+      return make ? make(offset, count) : bytes->substr(offset, count);
+    }
   };
   struct Upload {
     std::string path;

@@ -1,0 +1,222 @@
+// How many requests each action takes, exactly: docs/guide/object_store.md promises them.
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/object_store/object_store.h"
+#include "tensorcask/tensor/buffer.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/serialize/object_store/store_testing.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
+#include "tensorcask/tests/support/status_matchers.h"
+
+namespace tensorcask {
+namespace {
+
+using namespace ::tensorcask::testing;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+
+constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+
+// A store as programs make it, but for its keys, and what its observer saw.
+class Requests : public ::testing::Test {
+ protected:
+  Requests() {
+    ObjectStoreOptions options;
+    options.region = "eu-test-1";
+    options.endpoint = server_.url();
+    options.credentials = OptionsFor(server_).credentials;
+    options.observer = [this](const RequestRecord& record) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      seen_.push_back(record);
+    };
+    store_ = StoreFor(options);
+  }
+
+  absl::StatusOr<CheckpointReader> Open(const std::string& path) {
+    CheckpointReaderOptions options;
+    options.read.file_system = store_->files();
+    return CheckpointReader::Open(path, options);
+  }
+  size_t count() const { return seen_.size(); }
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const RequestRecord& record : seen_) sum += record.bytes;
+    return sum;
+  }
+  std::vector<std::string> Purposes() const {
+    std::vector<std::string> purposes;
+    for (const RequestRecord& record : seen_) purposes.push_back(record.purpose);
+    return purposes;
+  }
+  size_t CountOf(const std::string& purpose) const {
+    return static_cast<size_t>(
+        std::count_if(seen_.begin(), seen_.end(), [&](const RequestRecord& one) { return one.purpose == purpose; }));
+  }
+  void Forget() { seen_.clear(); }
+
+  LyingServer server_;
+  std::mutex mutex_;
+  std::vector<RequestRecord> seen_;
+  std::unique_ptr<ObjectStore> store_;
+};
+
+// Keeps indexes, and counts the bytes of data files only.
+class KeepsIndexes final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+
+  uint64_t data_bytes() const { return data_bytes_; }
+  IoResult CreateFile(const std::string& path, const std::string* final_path) override {
+    const IoResult handle = ForwardingFileSystem::CreateFile(path, final_path);
+    if (absl::StrContains(path, ".data-")) data_files_.insert(handle);
+    return handle;
+  }
+  IoResult Append(IoResult handle, absl::string_view bytes) override {
+    if (data_files_.count(handle) == 0) return ForwardingFileSystem::Append(handle, bytes);
+    data_bytes_ += bytes.size();
+    return static_cast<IoResult>(bytes.size());
+  }
+
+ private:
+  std::set<IoResult> data_files_;
+  uint64_t data_bytes_ = 0;
+};
+
+// Zeros that take no memory: pages that nobody writes to are one page.
+Tensor ManyZeros(const TensorShape& shape) {
+  const auto bytes = static_cast<size_t>(shape.num_elements()) * sizeof(float);
+  void* const data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  EXPECT_NE(data, MAP_FAILED);
+  TensorBuffer::External memory;
+  memory.data = data;
+  memory.size_bytes = bytes;
+  memory.writable = false;
+  memory.release = [data, bytes] { munmap(data, bytes); };
+  return *Tensor::FromBuffer(DType::kFloat32, shape, TensorBuffer::WrapExternal(std::move(memory)));
+}
+
+// The bytes of a data file whose element at offset o is o / 4, as far as float32 can say it.
+std::string CountingFloats(uint64_t offset, uint64_t count) {
+  std::string bytes(count, '\0');
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<float>((offset + i) / 4);
+    char of_value[sizeof(value)];
+    std::memcpy(of_value, &value, sizeof(value));
+    bytes[i] = of_value[(offset + i) % 4];
+  }
+  return bytes;
+}
+
+TEST_F(Requests, OfTenThousandTensorsAndASliceOfALargeOne) {
+  constexpr int kSmall = 9999;
+  const TensorShape large_shape({1 << 16, 1 << 14});  // 4 GiB
+  MemoryFileSystem memory;
+  KeepsIndexes files(&memory);
+  CheckpointWriterOptions options;
+  options.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
+  const Tensor small = *Tensor::Zeros(DType::kFloat32, TensorShape({64}));
+  for (int i = 0; i < kSmall; ++i) {
+    ASSERT_OK(writer.Add(absl::StrCat("model/layer_", i / 10, "/block/weight_", i % 10), small));
+    if (i != kSmall / 2) continue;
+    ASSERT_OK(writer.Add("model/embedding", ManyZeros(large_shape)));
+  }
+  ASSERT_OK(writer.Finish());
+  const std::string index = *memory.Find("/m.index");
+  ASSERT_GT(files.data_bytes(), uint64_t{4} << 30);
+  server_.Put("bucket/run/m.index", index);
+  server_.PutMade("bucket/run/m.data-00000-of-00001", files.data_bytes(), CountingFloats);
+
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, Open("s3://bucket/run/m"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> entries, reader.entries());
+  EXPECT_EQ(entries.size(), size_t{kSmall} + 1);
+  EXPECT_THAT(Purposes(), ElementsAre("open"));
+  EXPECT_EQ(bytes(), index.size());
+  EXPECT_LT(index.size(), kMebibyte) << "then it would take one more";
+
+  ASSERT_OK_AND_ASSIGN(const CheckpointEntry entry, reader.Find("model/embedding"));
+  ASSERT_OK_AND_ASSIGN(const TensorSlice rows, TensorSlice::Parse("40000,64:-"));  // 4 MiB
+  ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice("model/embedding", rows));
+  EXPECT_THAT(Purposes(), ElementsAre("open", "open", "head", "read"));
+  EXPECT_LE(bytes(), 4 * kMebibyte + kMebibyte);
+  ASSERT_EQ(part.shape(), TensorShape({64, 1 << 14}));
+  const std::string wanted = CountingFloats(entry.offset + (uint64_t{40000} << 16), 4 * kMebibyte);
+  EXPECT_EQ(std::memcmp(part.data<float>(), wanted.data(), wanted.size()), 0);
+
+  // Of a column, which lies in each of 65536 rows, only some rows are asked for here.
+  Forget();
+  ASSERT_OK_AND_ASSIGN(const TensorSlice corner, TensorSlice::Parse("60000,16:100,4"));
+  ASSERT_OK(reader.ReadSlice("model/embedding", corner).status());
+  EXPECT_THAT(Purposes(), ElementsAre("read"));
+  EXPECT_LE(bytes(), 16 * (uint64_t{1} << 16)) << "what lies between is read over";
+}
+
+TEST_F(Requests, OfAllTensors) {
+  std::vector<Tensor> tensors;
+  for (uint32_t i = 0; i < 128; ++i) tensors.push_back(PatternTensor(i % 2 == 0 ? 4 << 20 : 1 << 10, i));
+  MemoryFileSystem memory;
+  ASSERT_OK(SaveCheckpoint(&memory, "/m", tensors));
+  server_.Put("bucket/m.index", *memory.Find("/m.index"));
+  server_.Put("bucket/m.data-00000-of-00001", *memory.Find("/m.data-00000-of-00001"));
+
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, Open("s3://bucket/m"));
+  ASSERT_OK_AND_ASSIGN(const auto read, reader.ReadAll());
+  ASSERT_EQ(read.size(), tensors.size());
+  for (const auto& [name, tensor] : read) {
+    const Tensor& wanted = tensors[std::stoul(name)];
+    ASSERT_EQ(tensor.num_elements(), wanted.num_elements()) << name;
+    EXPECT_EQ(std::memcmp(tensor.data<uint8_t>(), wanted.data<uint8_t>(), wanted.TotalBytes()), 0) << name;
+  }
+  // The index; the data file, and whether the index was replaced meanwhile; its 256 MiB and 64 KiB, of which the last
+  // 64 KiB came when it was opened, in pieces of 8 MiB.
+  EXPECT_EQ(CountOf("open"), 2u);
+  EXPECT_EQ(CountOf("head"), 1u);
+  EXPECT_EQ(CountOf("read"), 32u);
+  EXPECT_EQ(count(), 35u);
+
+  Forget();
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader again, Open("s3://bucket/m"));
+  ASSERT_OK_AND_ASSIGN(const CheckpointCounts counts,
+                       again.VerifyAll([](const CheckpointDamage& damage) { ADD_FAILURE() << damage.status; }));
+  EXPECT_EQ(counts.whole, 128);
+  // Also the size of the data file, and the index once more at the end.
+  EXPECT_LE(count(), 37u) << ::testing::PrintToString(Purposes());
+}
+
+TEST_F(Requests, OfASave) {
+  // Beside the parts: three questions whether the names are free and one for a folder, creating and completing the
+  // upload, and the index. A data file of one part is one request.
+  for (const int64_t mebibytes : {1, 20, 100}) {
+    SCOPED_TRACE(mebibytes);
+    Forget();
+    const std::string path = absl::StrCat("s3://bucket/run/step-", mebibytes);
+    ASSERT_OK(SaveCheckpoint(store_->files(), path, {PatternTensor(mebibytes << 20)}));
+    const std::string data = server_.Get(absl::StrCat("bucket/run/step-", mebibytes, ".data-00000-of-00001"));
+    EXPECT_EQ(data.size(), static_cast<uint64_t>(mebibytes) << 20);
+    const uint64_t part_bytes = 16 * kMebibyte;  // no size is announced
+    const uint64_t parts = (data.size() + part_bytes - 1) / part_bytes;
+    EXPECT_EQ(CountOf("part"), parts == 1 ? 0 : parts);
+    EXPECT_EQ(count(), parts == 1 ? 6 : parts + 7) << ::testing::PrintToString(Purposes());
+  }
+}
+
+}  // namespace
+}  // namespace tensorcask
