@@ -54,6 +54,17 @@ void ArchiveReader::PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const {
   plan->Add(SourceOf(entry), *entry.offset, entry.stored_bytes);
 }
 
+std::vector<size_t> ArchiveReader::PlanReads(absl::Span<const ArchiveEntry* const> entries, ReadPlan* plan) const {
+  std::vector<ReadPlan::Step> steps(entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const ArchiveEntry* const entry = entries[i];
+    if (entry == nullptr || !entry->offset.has_value() || entry->stored_bytes == 0 || !entry->read_status.ok())
+      continue;
+    steps[i] = {SourceOf(*entry), *entry->offset, entry->stored_bytes};
+  }
+  return plan->StartSteps(steps);
+}
+
 absl::Status ArchiveReader::CheckReadable(const ArchiveEntry& entry) const {
   return MarkDamagedPart(Annotate(entry.read_status, absl::StrCat(path(), ": tensor ", Quoted(entry.name))));
 }
@@ -115,7 +126,12 @@ absl::StatusOr<TensorCounts> ArchiveReader::VerifyAll(absl::FunctionRef<void(con
   constexpr int64_t kMaxNotes = 8;
   TensorCounts counts;
   int64_t without_checksum = 0;
-  for (const ArchiveEntry& entry : entries()) {
+  std::vector<const ArchiveEntry*> all;
+  all.reserve(entries().size());
+  for (const ArchiveEntry& entry : entries()) all.push_back(&entry);
+  ReadPlan plan;
+  for (const size_t number : PlanReads(all, &plan)) {
+    const ArchiveEntry& entry = *all[number];
     const absl::Status status = [&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(CheckReadable(entry));
       if (entry.has_metadata) CASK_RETURN_IF_ERROR(Metadata(entry.name).status());

@@ -10,6 +10,7 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_READER_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_READER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -136,6 +138,9 @@ class ArchiveReader {
   virtual std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& /*entry*/) const { return nullptr; }
   // Adds the stored bytes of the entry to *plan, if it is known where they are.
   void PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const;
+  // Plans and starts the reads of these entries, and returns the order in which to read them (ReadPlan::StartSteps). A
+  // null entry is not known.
+  std::vector<size_t> PlanReads(absl::Span<const ArchiveEntry* const> entries, ReadPlan* plan) const;
   // ArchiveEntry::read_status, with the names of file and tensor. Requires: `entry` is one of this archive.
   absl::Status CheckReadable(const ArchiveEntry& entry) const;
   // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient

@@ -13,7 +13,6 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
-#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
@@ -129,37 +128,12 @@ class Saver {
   archive::ByteProgress progress_;
 };
 
-// Plans the reads of the entries, and returns the order in which they are read: that of the files where it matters. A
-// null entry is not known.
-std::vector<size_t> PlanLoads(const ArchiveReader& archive, absl::Span<const ArchiveEntry* const> entries,
-                              ReadPlan* plan) {
-  std::vector<size_t> order(entries.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto is_planned = [&](const ArchiveEntry* entry) {
-    if (entry == nullptr) return false;
-    const std::shared_ptr<const ByteSource> source = archive.SourceOf(*entry);
-    return source != nullptr && source->read_shape().in_flight > 1;
-  };
-  if (std::none_of(entries.begin(), entries.end(), is_planned)) return order;
-  const auto place = [&](size_t i) {
-    const ArchiveEntry* const entry = entries[i];
-    return entry != nullptr ? std::make_pair(entry->shard.value_or(0), entry->offset.value_or(0))
-                            : std::make_pair(0, uint64_t{0});
-  };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(a) < place(b); });
-  for (const size_t i : order) {
-    if (entries[i] != nullptr) archive.PlanRead(*entries[i], plan);
-  }
-  plan->Start();
-  return order;
-}
-
 // Calls load(i), which returns the bytes of the i-th tensor, for each of `entries`.
 absl::Status LoadEach(const ArchiveReader& archive, absl::Span<const ArchiveEntry* const> entries,
                       const LoadOptions& options, absl::FunctionRef<absl::StatusOr<uint64_t>(size_t i)> load) {
   const size_t count = entries.size();
   ReadPlan plan;
-  const std::vector<size_t> order = PlanLoads(archive, entries, &plan);
+  const std::vector<size_t> order = archive.PlanReads(entries, &plan);
   std::vector<absl::Status> statuses(count);
   archive::ByteProgress progress(options.progress);
   std::atomic<bool> failed{false};

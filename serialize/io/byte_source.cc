@@ -113,7 +113,7 @@ class FileSource final : public ByteSource {
 
   ReadShape read_shape() const override { return shape_; }
 
-  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges) const override {
+  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options) const override {
     if (shape_.in_flight <= 1) return nullptr;
     std::vector<FileRange> in_file;
     for (const FileRange& range : ranges) {
@@ -121,7 +121,7 @@ class FileSource final : public ByteSource {
       if (RangeFits(range.offset, range.size_bytes, size_bytes_)) in_file.push_back(range);
     }
     auto announced = std::make_shared<AnnouncedReads>(
-        in_file, shape_, [this](absl::Span<const ReadRange> pieces) { return ReadMany(pieces); });
+        in_file, shape_, options, [this](absl::Span<const ReadRange> pieces) { return ReadMany(pieces); });
     const std::lock_guard<std::mutex> lock(announced_mutex_);
     announced_.erase(std::remove_if(announced_.begin(), announced_.end(), [](const auto& a) { return a.expired(); }),
                      announced_.end());
@@ -350,14 +350,14 @@ class WindowSource final : public ByteSource {
 
   ReadShape read_shape() const override { return source_->read_shape(); }
 
-  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges) const override {
+  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options) const override {
     std::vector<FileRange> moved;
     for (const FileRange& range : ranges) {
       if (RangeFits(range.offset, range.size_bytes, size_bytes_)) {
         moved.push_back({offset_ + range.offset, range.size_bytes});
       }
     }
-    return source_->Announce(moved);
+    return source_->Announce(moved, options);
   }
 
   absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
@@ -413,7 +413,9 @@ absl::Status ByteSource::ReadRanges(absl::Span<const ReadRange> ranges) const {
   return absl::OkStatus();
 }
 
-std::shared_ptr<void> ByteSource::Announce(absl::Span<const FileRange>) const { return nullptr; }
+std::shared_ptr<void> ByteSource::Announce(absl::Span<const FileRange>, const AnnounceOptions&) const {
+  return nullptr;
+}
 
 bool ByteSource::GetFile(FileSystem**, IoResult*) const { return false; }
 

@@ -1,6 +1,9 @@
 #include "tensorcask/serialize/io/read_plan.h"
 
 #include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
 
 #include "tensorcask/serialize/io/byte_source.h"
 
@@ -15,6 +18,29 @@ void ReadPlan::Add(const std::shared_ptr<const ByteSource>& source, uint64_t off
 
 void ReadPlan::Start() {
   for (Planned& planned : planned_) planned.announced = planned.source->Announce(planned.ranges);
+}
+
+std::vector<size_t> ReadPlan::StartSteps(absl::Span<const Step> steps) {
+  std::vector<size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto is_planned = [](const Step& step) {
+    return step.source != nullptr && step.source->read_shape().in_flight > 1;
+  };
+  if (std::none_of(steps.begin(), steps.end(), is_planned)) return order;
+  // Files in the order of their first steps.
+  std::vector<std::pair<size_t, uint64_t>> places(steps.size());
+  std::unordered_map<const ByteSource*, size_t> files;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].source == nullptr) {
+      if (i > 0) places[i] = places[i - 1];
+      continue;
+    }
+    places[i] = {files.try_emplace(steps[i].source.get(), files.size()).first->second, steps[i].offset};
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return places[a] < places[b]; });
+  for (const size_t i : order) Add(steps[i].source, steps[i].offset, steps[i].size_bytes);
+  Start();
+  return order;
 }
 
 }  // namespace tensorcask

@@ -6,16 +6,18 @@
 //   ... file->ReadAt(offset, out) ...               // as without a plan
 //
 // While the plan lives, the sources fetch what was added in pieces of piece_bytes, in_flight at a time, joined across
-// gaps of gap_bytes, and hold at most so many pieces. ReadAt and ReadRanges take the bytes from there. Of a source like
-// a disk (in_flight 1) nothing is planned: its reads stay as they are.
+// gaps of gap_bytes, and hold at most in_flight * piece_bytes. ReadAt and ReadRanges take the bytes from there. Of a
+// source like a disk (in_flight 1) nothing is planned: its reads stay as they are.
 
 #ifndef TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
 #define TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
+
+#include "absl/types/span.h"
 
 namespace tensorcask {
 
@@ -24,6 +26,13 @@ class ByteSource;
 struct FileRange {
   uint64_t offset = 0;
   uint64_t size_bytes = 0;
+};
+
+// How ByteSource::Announce fetches ranges.
+struct AnnounceOptions {
+  AnnounceOptions() {}       // by hand: GCC 12 takes a defaulted one for uninitialized where it is a default argument
+  bool is_read_once = true;  // false: bytes are kept, while there is room for them, since they are read several times
+  uint64_t max_gap_bytes = UINT64_MAX;  // a smaller gap than read_shape() has: what lies between is not wanted
 };
 
 class ReadPlan {
@@ -36,6 +45,16 @@ class ReadPlan {
   void Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes);
   // Call it once, after all Add.
   void Start();
+
+  // What one step of a loop reads. Null is no source.
+  struct Step {
+    std::shared_ptr<const ByteSource> source;
+    uint64_t offset = 0;
+    uint64_t size_bytes = 0;
+  };
+  // Adds what the steps read, starts, and returns the order in which to take the steps: by file and offset if anything
+  // is planned, else from the first to the last. A step without a source keeps its place behind that before it.
+  std::vector<size_t> StartSteps(absl::Span<const Step> steps);
 
  private:
   struct Planned {

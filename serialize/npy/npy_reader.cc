@@ -28,6 +28,7 @@ class StoredData final : public npy::ArrayData {
   }
   std::optional<uint64_t> stored_at() const override { return offset_; }
   uint64_t stored_bytes() const override { return file_->size_bytes() - offset_; }
+  FileRange place() const override { return {offset_, stored_bytes()}; }
 
  private:
   const ByteSource* file_;

@@ -34,6 +34,7 @@
 namespace tensorcask {
 namespace {
 
+constexpr uint64_t kUsualHeaderBytes = 256;    // of an array; those of NumPy have 128
 constexpr uint64_t kZipHeaderBytes = 30 + 46;  // of a member: before its data, and in the directory; without its name
 
 // What lies behind the first `skipped` bytes of a member.
@@ -81,6 +82,7 @@ class ZipData final : public npy::ArrayData {
     return member_.data_offset + header_bytes_;
   }
   uint64_t stored_bytes() const override { return member_.stored_bytes; }
+  FileRange place() const override { return {member_.data_offset, member_.stored_bytes}; }
   bool is_unverified() const override { return !verified_.load(std::memory_order_relaxed); }
 
  private:
@@ -206,7 +208,9 @@ absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path, const NpyRead
 absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> source, const NpyReaderOptions& options) {
   CASK_RETURN_IF_ERROR(npy::CheckReaderOptions(options));
   const bool list_damaged = options.list_damaged_members || options.recover_members;
-  absl::StatusOr<std::vector<ZipMember>> members = ReadZipDirectory(*source, options.limits, list_damaged);
+  ZipReadAhead ahead;
+  ahead.data_bytes = kUsualHeaderBytes;
+  absl::StatusOr<std::vector<ZipMember>> members = ReadZipDirectory(*source, options.limits, list_damaged, &ahead);
   std::vector<absl::Status> damages;
   if (!members.ok()) {
     const absl::Status explained = ExplainContent(members.status(), *source, "npz");

@@ -87,6 +87,9 @@ OnnxReader::Kind OnnxReader::kind() const {
                                                 : Kind::kTensor;
 }
 const std::vector<OnnxEntry>& OnnxReader::entries() const { return impl_->entries(); }
+std::shared_ptr<const ByteSource> OnnxReader::SourceOf(const OnnxEntry& entry) const {
+  return impl_->SourceOf(static_cast<size_t>(&entry - impl_->entries().data()));
+}
 const std::vector<std::string>& OnnxReader::side_files() const { return impl_->side_files().paths(); }
 const std::map<std::string, std::string>& OnnxReader::metadata() const { return impl_->metadata(); }
 

@@ -106,6 +106,9 @@ class OnnxReader {
   const std::vector<OnnxEntry>& entries() const;             // in the order of the file
   const OnnxEntry* FindEntry(absl::string_view name) const;  // null if no tensor has this name
   const std::vector<std::string>& side_files() const;        // the paths of those that tensors name
+  // What has the bytes of a tensor, for a plan of reads (serialize/io/read_plan.h); null if it cannot be opened.
+  // Requires: `entry` is one of entries().
+  std::shared_ptr<const ByteSource> SourceOf(const OnnxEntry& entry) const;
   // metadata_props of a model, and its fields: "onnx.producer_name", "onnx.opset_import", ...; "onnx.sparse.NAME" is
   // the shape of a sparse tensor.
   const std::map<std::string, std::string>& metadata() const;

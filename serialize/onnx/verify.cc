@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/serialize/onnx/internal/reader_impl.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
 #include "tensorcask/serialize/stored/elements.h"
@@ -58,7 +59,13 @@ absl::StatusOr<OnnxCounts> OnnxReader::VerifyAll(absl::FunctionRef<void(const On
     report({"", true, impl.side_files().paths()[i], 0,
             Annotate(opened, absl::StrCat(path(), ": a side file cannot be read"))});
   }
-  for (size_t number = 0; number < entries().size(); ++number) {
+  std::vector<ReadPlan::Step> steps(entries().size());
+  for (size_t number = 0; number < steps.size(); ++number) {
+    const OnnxEntry& entry = entries()[number];
+    if (entry.read_status.ok()) steps[number] = {impl.SourceOf(number), entry.offset, entry.stored_bytes};
+  }
+  ReadPlan plan;
+  for (const size_t number : plan.StartSteps(steps)) {
     const OnnxEntry& entry = entries()[number];
     const std::string& file = entry.side_file.empty() ? path() : entry.side_file;
     if (absl::IsUnimplemented(entry.read_status)) {

@@ -206,7 +206,22 @@ class ReaderImpl {
       if (is_new && has_checksums) found->second = VerifyMember(member);
       return found->second;
     };
-    for (size_t i = 0; i < list_.entries.size(); ++i) {
+    const auto verify_other = [&](size_t member) -> absl::Status {
+      const absl::Status status = verify(member);
+      if (IsResourceFailure(status)) return status;
+      if (status.ok()) return absl::OkStatus();
+      const ZipMember& of = file_.members[member];
+      report({"", path(), of.data_offset,
+              Annotate(status, absl::StrCat(path(), ": member ", Quoted(of.name), " at offset ", of.data_offset))});
+      return absl::OkStatus();
+    };
+    std::vector<size_t> others;
+    ReadPlan plan;
+    for (const size_t i : plan.StartSteps(MembersToVerify(&others))) {
+      if (i >= list_.entries.size()) {
+        CASK_RETURN_IF_ERROR(verify_other(others[i - list_.entries.size()]));
+        continue;
+      }
       if (absl::IsUnimplemented(list_.entries[i].read_status)) continue;
       const absl::Status status = [&]() -> absl::Status {
         CASK_ASSIGN_OR_RETURN(const TensorPlace place, Readable(i));
@@ -218,15 +233,6 @@ class ReaderImpl {
       }();
       if (IsResourceFailure(status)) return status;
       if (!status.ok()) report({list_.entries[i].name, path(), list_.entries[i].offset.value_or(0), At(i, status)});
-    }
-    for (size_t member = 0; member < file_.members.size(); ++member) {
-      if (members.contains(member)) continue;
-      const absl::Status status = verify(member);
-      if (IsResourceFailure(status)) return status;
-      if (status.ok()) continue;
-      const ZipMember& of = file_.members[member];
-      report({"", path(), of.data_offset,
-              Annotate(status, absl::StrCat(path(), ": member ", Quoted(of.name), " at offset ", of.data_offset))});
     }
     return absl::OkStatus();
   }
@@ -262,6 +268,27 @@ class ReaderImpl {
 
   absl::Status VerifyMember(size_t member) const {
     return ZipMemberStream(file_.source.get(), &file_.members[member], /*verify=*/true).Finish();
+  }
+
+  // What VerifyAll reads: the members of the tensors, each with its first tensor, and then the others.
+  std::vector<ReadPlan::Step> MembersToVerify(std::vector<size_t>* others) const {
+    std::vector<ReadPlan::Step> steps(list_.entries.size());
+    std::vector<bool> has_tensor(file_.members.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const absl::StatusOr<TensorPlace> place = Readable(i);
+      if (!place.ok()) continue;
+      const size_t number = RecordOf(i, *place).member;
+      if (number == Record::kNoMember || has_tensor[number]) continue;
+      has_tensor[number] = true;
+      steps[i] = {file_.source, file_.members[number].data_offset, file_.members[number].stored_bytes};
+    }
+    for (size_t number = 0; number < file_.members.size(); ++number) {
+      const ZipMember& member = file_.members[number];
+      if (has_tensor[number]) continue;
+      steps.push_back({file_.source, member.data_offset, member.stored_bytes});
+      others->push_back(number);
+    }
+    return steps;
   }
 
   // Whether reading the tensor passes by each byte of its record, in order.

@@ -194,9 +194,35 @@ absl::Status CheckDescriptor(const ZipMember& member, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
+constexpr size_t kUsualExtraBytes = 128;  // of a local header, at most
+
+// Fetches what CheckLocal and then the caller read, if that is better than to read it step by step.
+std::shared_ptr<void> FetchHeaders(const ByteSource& file, uint64_t directory_offset,
+                                   const std::vector<ZipMember*>& sorted, uint64_t data_bytes) {
+  constexpr uint64_t kDescriptorBytes = 24;           // at most
+  constexpr uint64_t kGapBytes = uint64_t{64} << 10;  // between headers lies data that nobody asked for
+  if (file.read_shape().in_flight <= 1) return nullptr;
+  std::vector<FileRange> ranges;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const ZipMember& member = *sorted[i];
+    const uint64_t end = i + 1 < sorted.size() ? sorted[i + 1]->header_offset : directory_offset;
+    if (end <= member.header_offset) continue;
+    const uint64_t available = end - member.header_offset;
+    const uint64_t start_bytes = data_bytes == 0 ? 0 : member.deflated ? kFirstInputBytes : data_bytes;
+    const uint64_t wanted = kLocalBytes + member.name.size() + kUsualExtraBytes + start_bytes;
+    ranges.push_back({member.header_offset, std::min(available, wanted)});
+    if ((member.flags & kFlagDescriptor) != 0 && available > wanted + kDescriptorBytes) {
+      ranges.push_back({end - kDescriptorBytes, kDescriptorBytes});
+    }
+  }
+  AnnounceOptions options;
+  options.is_read_once = false;
+  options.max_gap_bytes = kGapBytes;
+  return file.Announce(ranges, options);
+}
+
 // Compares the local header with the directory and sets data_offset. The member ends at `end`.
 absl::Status CheckLocal(const ByteSource& file, uint64_t end, ZipMember* member) {
-  constexpr size_t kUsualExtraBytes = 128;
   const uint64_t available = end - member->header_offset;
   if (available < kLocalBytes + member->name.size()) return Damaged("overlaps the next member");
   std::string header(std::min<uint64_t>(available, kLocalBytes + member->name.size() + kUsualExtraBytes), '\0');
@@ -241,7 +267,7 @@ absl::Status CheckLocal(const ByteSource& file, uint64_t end, ZipMember* member)
 }
 
 // The members must follow one another from the first byte to the directory.
-absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, bool list_damaged,
+absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, bool list_damaged, ZipReadAhead* ahead,
                           std::vector<ZipMember>* members) {
   std::vector<ZipMember*> sorted;
   sorted.reserve(members->size());
@@ -251,6 +277,7 @@ absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, boo
   const uint64_t start = sorted.empty() ? directory_offset : sorted[0]->header_offset;
   if (start != 0)
     return Damaged(absl::StrCat(start, start == 1 ? " byte" : " bytes", " of no member at the start of the file"));
+  ahead->fetched = FetchHeaders(file, directory_offset, sorted, ahead->data_bytes);
   for (size_t i = 0; i < sorted.size(); ++i) {
     const uint64_t end = i + 1 < sorted.size() ? sorted[i + 1]->header_offset : directory_offset;
     absl::Status status;
@@ -269,7 +296,7 @@ absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, boo
 }
 
 absl::StatusOr<std::vector<ZipMember>> ReadDirectory(const ByteSource& file, const DecodeLimits& limits,
-                                                     bool list_damaged) {
+                                                     bool list_damaged, ZipReadAhead* ahead) {
   CASK_ASSIGN_OR_RETURN(const End end, ReadEnd(file));
   if (end.entries > LimitOf(limits.max_entries)) {
     return PastLimit(absl::StrCat("the archive has ", end.entries, " members"), "max_entries", limits.max_entries);
@@ -293,7 +320,7 @@ absl::StatusOr<std::vector<ZipMember>> ReadDirectory(const ByteSource& file, con
   for (const ZipMember& member : members) {
     if (!names.insert(member.name).second) return Damaged(absl::StrCat("two members are named ", Quoted(member.name)));
   }
-  CASK_RETURN_IF_ERROR(CheckExtents(file, end.directory_offset, list_damaged, &members));
+  CASK_RETURN_IF_ERROR(CheckExtents(file, end.directory_offset, list_damaged, ahead, &members));
   return members;
 }
 
@@ -304,8 +331,10 @@ bool IsZip(absl::string_view start) {
 }
 
 absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits,
-                                                        bool list_damaged) {
-  absl::StatusOr<std::vector<ZipMember>> members = ReadDirectory(file, limits, list_damaged);
+                                                        bool list_damaged, ZipReadAhead* ahead) {
+  ZipReadAhead headers_alone;
+  absl::StatusOr<std::vector<ZipMember>> members =
+      ReadDirectory(file, limits, list_damaged, ahead != nullptr ? ahead : &headers_alone);
   // Errors of the source name the file already.
   if (!members.ok() && !absl::StartsWith(members.status().message(), absl::StrCat(file.name(), ": "))) {
     return Annotate(members.status(), file.name());

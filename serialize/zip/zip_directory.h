@@ -19,6 +19,8 @@
 #ifndef TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_
 #define TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_
 
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,6 +30,13 @@
 #include "tensorcask/serialize/zip/zip_member.h"
 
 namespace tensorcask {
+
+// What ReadZipDirectory fetches beside the local headers where many small reads are slow (ReadShape): the first
+// data_bytes of each member's data, which the caller reads next. They are kept while `fetched` lives.
+struct ZipReadAhead {
+  uint64_t data_bytes = 0;
+  std::shared_ptr<void> fetched;
+};
 
 // True if a file that begins with `start` can be a zip archive: the first four bytes decide.
 bool IsZip(absl::string_view start);
@@ -39,7 +48,7 @@ bool IsZip(absl::string_view start);
 // encryption, other methods and archives in several files; ResourceExhausted past limits.max_entries or max_name_bytes;
 // of the source.
 absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits,
-                                                        bool list_damaged = false);
+                                                        bool list_damaged = false, ZipReadAhead* ahead = nullptr);
 
 }  // namespace tensorcask
 

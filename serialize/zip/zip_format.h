@@ -31,6 +31,8 @@ inline constexpr size_t kMaxCommentBytes = 0xffff;
 inline constexpr uint16_t kStored = 0;
 inline constexpr uint16_t kDeflated = 8;
 
+inline constexpr size_t kFirstInputBytes = size_t{4} << 10;  // of deflated data: enough to read a header
+
 // General purpose flags.
 inline constexpr uint16_t kFlagEncrypted = 1 << 0;
 inline constexpr uint16_t kFlagLevel = 3 << 1;  // how hard the compressor tried: two bits without effect

@@ -18,7 +18,8 @@
 namespace tensorcask {
 namespace {
 
-constexpr size_t kFirstInputBytes = size_t{4} << 10;  // enough for a caller that reads only a header
+using zip::kFirstInputBytes;
+
 constexpr size_t kInputBytes = size_t{256} << 10;
 constexpr size_t kPieceBytes = size_t{256} << 10;  // small enough to be in the cache when the checksum reads it
 constexpr size_t kSkipBytes = size_t{64} << 10;    // of skipped data, at once

@@ -81,6 +81,10 @@ class OnnxArchiveReader final : public archive::ForwardingReader<OnnxReader> {
     files.insert(files.end(), reader_.side_files().begin(), reader_.side_files().end());
     return files;
   }
+  std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& entry) const override {
+    const OnnxEntry* const stored = reader_.FindEntry(Stored(entry.name));
+    return stored != nullptr ? reader_.SourceOf(*stored) : nullptr;
+  }
   int num_shards() const override { return 1 + static_cast<int>(reader_.side_files().size()); }
   std::vector<std::string> notes() const override { return reader_.notes(); }
 

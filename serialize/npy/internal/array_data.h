@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/read_plan.h"
 
 namespace tensorcask::npy {
 
@@ -61,6 +62,8 @@ class ArrayData {
   // Where the data begins in the file; empty if it is compressed.
   virtual std::optional<uint64_t> stored_at() const = 0;
   virtual uint64_t stored_bytes() const = 0;
+  // What Open(kVerify) reads of the file, for a plan of reads.
+  virtual FileRange place() const = 0;
   // True if a checksum must be compared before these bytes may be mapped, or trusted in part.
   virtual bool is_unverified() const { return false; }
 };

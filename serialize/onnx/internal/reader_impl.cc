@@ -118,6 +118,11 @@ absl::StatusOr<ReaderImpl::Elements> ReaderImpl::ElementsOf(size_t number) const
   return elements;
 }
 
+std::shared_ptr<const ByteSource> ReaderImpl::SourceOf(size_t number) const {
+  if (entries_[number].side_file.empty()) return file_;
+  return side_files_.Open(places_[number].side_file).value_or(nullptr);
+}
+
 uint64_t ReaderImpl::MemoryBytes(size_t number) const {
   const OnnxEntry& entry = entries_[number];
   const auto count = static_cast<uint64_t>(entry.shape.num_elements());

@@ -59,6 +59,9 @@ class ReaderImpl {
   // Errors, without the place of the tensor: as OnnxReader::Read. Requires: the tensor can be read.
   absl::StatusOr<Tensor> Read(size_t number) const;
 
+  // What has the bytes of the tensor; null if it is a side file that cannot be opened.
+  std::shared_ptr<const ByteSource> SourceOf(size_t number) const;
+
   // The side file with the elements, and the SHA-1 that the tensor says it has. Requires: entry.side_file is not empty.
   size_t side_file(size_t number) const { return places_[number].side_file; }
   const std::string& sha1(size_t number) const { return (*places_[number].message.external)->sha1; }

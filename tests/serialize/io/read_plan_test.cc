@@ -134,6 +134,56 @@ TEST_F(ReadPlanTest, LargeRangesAreReadAlone) {
   EXPECT_EQ(files_.calls, (Calls{{{0, 10}, {210, 10}}, {{10, 100}, {110, 100}}}));
 }
 
+// Such a range is fetched like others if it is read in small steps.
+TEST_F(ReadPlanTest, LargeRangesThatAreReadInStepsAreFetched) {
+  ReadPlan plan;
+  plan.Add(file_, 0, 10);
+  plan.Add(file_, 10, 350);
+  plan.Add(file_, 1000, 10);
+  plan.Start();
+  for (uint64_t at = 0; at < 360; at += 10) ExpectReads(*file_, at, 10);
+  ExpectReads(*file_, 1000, 10);
+  EXPECT_EQ(files_.calls, (Calls{{{0, 10}, {1000, 10}}, {{10, 100}, {110, 100}, {210, 100}, {310, 50}}}));
+}
+
+TEST_F(ReadPlanTest, SmallPiecesAreFetchedTogetherUpToTheMemoryOfAllPieces) {
+  ReadPlan plan;
+  for (uint64_t i = 0; i < 30; ++i) plan.Add(file_, i * 60, 20);
+  plan.Start();
+  for (uint64_t i = 0; i < 30; ++i) ExpectReads(*file_, i * 60, 20);
+  ASSERT_EQ(files_.calls.size(), 2u);
+  EXPECT_EQ(files_.calls[0].size(), 20u) << "400 bytes";
+  EXPECT_EQ(files_.calls[1].size(), 10u);
+}
+
+TEST_F(ReadPlanTest, WhatIsReadSeveralTimesIsKept) {
+  AnnounceOptions options;
+  options.is_read_once = false;
+  options.max_gap_bytes = 5;
+  const std::vector<FileRange> ranges = {{0, 20}, {26, 20}, {50, 20}};  // gaps of 6 and 4
+  const std::shared_ptr<void> announced = file_->Announce(ranges, options);
+  for (int i = 0; i < 3; ++i) {
+    for (const FileRange& range : ranges) ExpectReads(*file_, range.offset, range.size_bytes);
+  }
+  EXPECT_EQ(files_.calls, (Calls{{{0, 20}, {26, 44}}}));
+}
+
+TEST_F(ReadPlanTest, StepsAreTakenInTheOrderOfFilesIfAnythingIsPlanned) {
+  const auto other = Open(&files_);
+  const auto steps = [](const auto& a, const auto& b) -> std::vector<ReadPlan::Step> {
+    return {{a, 500, 10}, {nullptr, 0, 0}, {b, 0, 10}, {a, 100, 10}, {b, 5, 10}, {a, 500, 10}};
+  };
+  ReadPlan plan;
+  EXPECT_EQ(plan.StartSteps(steps(file_, other)), (std::vector<size_t>{3, 0, 1, 5, 2, 4}));
+  ExpectReads(*file_, 100, 10);
+  EXPECT_EQ(files_.calls, (Calls{{{100, 10}, {500, 10}}}));
+  Shaped disk(&memory_, ReadShape());
+  const auto on_disk = Open(&disk);
+  ReadPlan nothing;
+  EXPECT_EQ(nothing.StartSteps(steps(on_disk, on_disk)), (std::vector<size_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(ReadPlan().StartSteps({}), std::vector<size_t>());
+}
+
 TEST_F(ReadPlanTest, OtherReadsAreAsWithoutAPlan) {
   ReadPlan plan;
   plan.Add(file_, 100, 50);

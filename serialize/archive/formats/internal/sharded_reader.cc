@@ -84,6 +84,13 @@ class ShardedReader final : public ForwardingReader<ArchiveReader> {
     return reader->ReadBlocks(*own, block_bytes);
   }
 
+  std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& entry) const override {
+    const absl::StatusOr<const ArchiveReader*> reader = ReaderOf(entry.name);
+    if (!reader.ok()) return nullptr;
+    const absl::StatusOr<const ArchiveEntry*> own = (*reader)->Find(entry.name);
+    return own.ok() ? (*reader)->SourceOf(**own) : nullptr;
+  }
+
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
     for (size_t i = 0; i < parts_.shards.size(); ++i) {
