@@ -111,6 +111,8 @@ absl::StatusOr<std::unique_ptr<ObjectStore>> ObjectStore::Create(ObjectStoreOpti
       std::string endpoint,
       CheckEndpoint(FirstSet({options.endpoint, environment.Get("AWS_ENDPOINT_URL_S3"),
                               environment.Get("AWS_ENDPOINT_URL"), environment.Profile("endpoint_url")})));
+  options.ca_file = FirstSet({options.ca_file, environment.Get("AWS_CA_BUNDLE"), environment.Get("CURL_CA_BUNDLE"),
+                              environment.Get("SSL_CERT_FILE")});
   std::shared_ptr<CredentialSource> credentials = options.credentials;
   if (credentials == nullptr) credentials = MakeDefaultCredentials();
   return std::unique_ptr<ObjectStore>(

@@ -60,7 +60,10 @@ struct ObjectStoreOptions {
   std::string region;      // "": AWS_REGION, AWS_DEFAULT_REGION, the profile, us-east-1
   std::string endpoint;    // "": AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, that of Amazon for the region
   std::shared_ptr<CredentialSource> credentials;  // null: MakeDefaultCredentials()
-  uint64_t range_bytes = uint64_t{8} << 20;       // of one request that reads
+  // A file (PEM) of the authorities that sign servers' certificates, in place of the system's file. A folder of them
+  // that curl was built with stays. "": AWS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE, the system's.
+  std::string ca_file;
+  uint64_t range_bytes = uint64_t{8} << 20;  // of one request that reads
   // Of one part that is written. 0: 1/200 of the size that the writer announces, 8 to 64 MiB; 16 MiB if it announces
   // none. A file has at most 10,000 parts.
   uint64_t part_bytes = 0;

@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kMaxProfileBytes = uint64_t{1} << 20;
 
 constexpr const char* kReadVariables[] = {"AWS_ACCESS_KEY_ID",
+                                          "AWS_CA_BUNDLE",
                                           "AWS_CONFIG_FILE",
                                           "AWS_CONTAINER_AUTHORIZATION_TOKEN",
                                           "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
@@ -29,7 +30,9 @@ constexpr const char* kReadVariables[] = {"AWS_ACCESS_KEY_ID",
                                           "AWS_SECRET_ACCESS_KEY",
                                           "AWS_SESSION_TOKEN",
                                           "AWS_SHARED_CREDENTIALS_FILE",
-                                          "HOME"};
+                                          "CURL_CA_BUNDLE",
+                                          "HOME",
+                                          "SSL_CERT_FILE"};
 
 ProfileFile ReadProfiles(const std::string& path) {
   const absl::StatusOr<RefPtr<TensorBuffer>> bytes = ReadWholeFile(path, kMaxProfileBytes);
