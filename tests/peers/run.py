@@ -22,12 +22,13 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import peer  # noqa: E402
 
 MODULES = {
-    "light": ["values_peer", "archives_peer", "gguf_peer", "onnx_peer"],
+    "light": ["values_peer", "archives_peer", "gguf_peer", "onnx_peer", "object_store_peer"],
     "all": [
         "values_peer",
         "archives_peer",
         "gguf_peer",
         "onnx_peer",
+        "object_store_peer",
         "torch_peer",
         "dcp_peer",
         "messages_peer",
@@ -53,8 +54,8 @@ class Result(unittest.TextTestResult):
 
 
 def versions(scope):
-    names = {"light": ["numpy", "ml_dtypes", "safetensors", "gguf", "onnx"]}
-    names["all"] = names["light"] + ["tensorflow_cpu", "keras", "protobuf", "jax", "torch"]
+    names = {"light": ["numpy", "ml_dtypes", "safetensors", "gguf", "onnx", "moto", "boto3"]}
+    names["all"] = names["light"] + ["tensorflow_cpu", "keras", "protobuf", "jax", "torch", "s3fs", "obstore", "tensorstore"]
     found = []
     for name in names[scope]:
         try:
