@@ -9,7 +9,8 @@
 // keeps those of the first source. The merge checks all indexes and the sizes of all data files, but reads no elements:
 // a damaged tensor stays damaged, and a reader of the new checkpoint finds the damage by the checksum. Indexes are
 // merged as streams: memory is a block of each, the entry of one tensor, and 24 bytes for each tensor of the largest
-// source. They are open only while they are read, so that there may be more than a process may have open files.
+// source. They are open only while they are read, and of the data files at most
+// Publication::kMaxLinkedAhead at a time: there may be more than a process may have open files.
 //
 // Source: MergeBundles of tensorflow/core/util/tensor_bundle, which renames the data files, and counts shards wrongly
 // when a source is empty.

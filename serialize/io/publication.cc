@@ -108,8 +108,16 @@ absl::Status Publication::CheckFinalPath(const std::string& final_path) const {
 absl::StatusOr<FileSink*> Publication::AddTemporary(const std::string& final_path, bool random_name,
                                                     absl::FunctionRef<absl::Status(Entry*)> create) {
   CASK_RETURN_IF_ERROR(CheckFinalPath(final_path));
-  FileSystem* const files = options_.file_system;
   if (options_.overwrite) KeepPermissionsOf(final_path);
+  Entry entry;
+  CASK_RETURN_IF_ERROR(MakeTemporary(final_path, random_name, create, &entry));
+  entries_.push_back(std::move(entry));
+  return entries_.back().sink.get();
+}
+
+absl::Status Publication::MakeTemporary(const std::string& final_path, bool random_name,
+                                        absl::FunctionRef<absl::Status(Entry*)> create, Entry* made) {
+  FileSystem* const files = options_.file_system;
   absl::Status status;
   for (int i = 0; i < kMaxTemporaryNames; ++i) {
     Entry entry;
@@ -123,8 +131,8 @@ absl::StatusOr<FileSink*> Publication::AddTemporary(const std::string& final_pat
     if (absl::IsAlreadyExists(status) && !entry.random_name && remove_unlocked() >= 0) status = create(&entry);
     if (status.ok()) {
       if (options_.sync && entry.sink != nullptr) entry.sink->SyncEarly();
-      entries_.push_back(std::move(entry));
-      return entries_.back().sink.get();
+      *made = std::move(entry);
+      return absl::OkStatus();
     }
     if (!absl::IsAlreadyExists(status)) {
       // A network file system may have created the file although it reported an error. A file of a random name can only
@@ -175,25 +183,40 @@ absl::Status Publication::AddExisting(const std::string& source_path, const std:
   if (info.type != FileInfo::Type::kRegular) {
     return absl::FailedPreconditionError(absl::StrCat(source_path, ": is not a regular file"));
   }
-  const auto create = [&](Entry* entry) -> absl::Status {
-    const IoResult linked = RetryInterrupted([&] { return files->Link(source_path, entry->temporary_path); });
-    if (linked < 0 && linked != -EOPNOTSUPP) {
-      return IoError(linked, source_path, absl::StrCat("give it the name ", entry->temporary_path), files);
-    }
-    if (linked < 0) {
-      CASK_RETURN_IF_ERROR(CopyFile(source_path, entry->temporary_path, final_path, options_.sync, files));
-      entry->synced = options_.sync;
-    }
-    return Lock(entry);
-  };
-  // Random: for a moment nothing locks the file. If another process takes it for stale then, this one finds no file.
-  return AddTemporary(final_path, /*random_name=*/true, create).status();
+  if (linked_ahead_ < kMaxLinkedAhead) {
+    ++linked_ahead_;
+    // Random: for a moment nothing locks the file. If another process takes it for stale then, this one finds no file.
+    return AddTemporary(final_path, /*random_name=*/true,
+                        [&](Entry* entry) { return LinkExisting(source_path, final_path, entry); })
+        .status();
+  }
+  CASK_RETURN_IF_ERROR(CheckFinalPath(final_path));
+  if (options_.overwrite) KeepPermissionsOf(final_path);
+  Entry entry;
+  entry.final_path = final_path;
+  entry.source_path = source_path;
+  entries_.push_back(std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::Status Publication::LinkExisting(const std::string& source_path, const std::string& final_path, Entry* entry) {
+  FileSystem* const files = options_.file_system;
+  const IoResult linked = RetryInterrupted([&] { return files->Link(source_path, entry->temporary_path); });
+  if (linked < 0 && linked != -EOPNOTSUPP) {
+    return IoError(linked, source_path, absl::StrCat("give it the name ", entry->temporary_path), files);
+  }
+  if (linked < 0) {
+    CASK_RETURN_IF_ERROR(CopyFile(source_path, entry->temporary_path, final_path, options_.sync, files));
+    entry->synced = options_.sync;
+  }
+  return Lock(entry);
 }
 
 absl::Status Publication::Commit() {
   if (done_) return absl::FailedPreconditionError("Commit after Commit or Abandon");
   absl::Status status = Publish();
   if (!status.ok()) Abandon();
+  switch_may_exist_ |= status.ok();
   done_ = true;
   return status.ok() ? RemoveOldFiles() : status;
 }
@@ -230,12 +253,20 @@ absl::Status Publication::Publish() {
   if (entries_.empty()) return absl::OkStatus();
   for (const std::string& path : kept_paths_) MeetPermissionsOf(path);  // again: writing may have taken hours
   for (Entry& entry : entries_) {
+    if (entry.temporary_path.empty()) continue;
     CASK_RETURN_IF_ERROR(Lock(&entry));  // the sink's own lock ends when the sink is closed
     if (entry.sink != nullptr && permissions_.has_value()) entry.sink->KeepPermissions(*permissions_);
     CASK_RETURN_IF_ERROR(entry.sink != nullptr ? entry.sink->Close(options_.sync) : SyncExisting(entry));
   }
 
   for (size_t i = 0; i < entries_.size(); ++i) {
+    if (Entry* const late = &entries_[i]; late->temporary_path.empty()) {
+      const std::string source_path = late->source_path;
+      CASK_RETURN_IF_ERROR(DescribeFile(source_path, options_.file_system).status());
+      const auto create = [&](Entry* entry) { return LinkExisting(source_path, entry->final_path, entry); };
+      CASK_RETURN_IF_ERROR(MakeTemporary(late->final_path, /*random_name=*/true, create, late));
+      CASK_RETURN_IF_ERROR(SyncExisting(*late));
+    }
     CASK_RETURN_IF_ERROR(Rename(&entries_[i]));
     // Files in one folder are made durable together, but all others before the switch.
     const bool more_in_folder =
@@ -306,7 +337,7 @@ void Publication::Abandon() {
     Entry& entry = entries_[i];
     entry.sink.reset();  // closes the file
     bool stands = entry.published;
-    if (!entry.published) {
+    if (!entry.published && !entry.temporary_path.empty()) {
       // The rename returned an error. If the old name is gone anyway, the file was renamed and only the answer was
       // lost.
       const IoResult removed = Remove(entry.temporary_path);
@@ -319,7 +350,7 @@ void Publication::Abandon() {
     // switch is gone.
     if (is_switch && entry.published) keeps = options_.overwrite;
     if (entry.published && !keeps) stands = Remove(entry.final_path) < 0;
-    if (is_switch) keeps = stands;
+    if (is_switch) keeps = switch_may_exist_ = stands;
   }
 }
 

@@ -8,10 +8,11 @@
 //
 // Each file is written under a temporary name in the folder of its final name (NAME.tmp- and 16 hex digits, created
 // exclusively; the file system is told the final name, FileSystem::CreateToPublish). AddExisting gives such a temporary
-// name to an existing file, so that it appears together with the others. Commit closes and (with sync) syncs all of
-// them, then gives each its final name in the order of Add. Commit syncs the folders of all other files before it
-// renames the file that was added last, and the folder of that file afterwards. The file that was added last is the
-// switch: only when it exists are the others in use.
+// name to an existing file, so that it appears together with the others. Of more than kMaxLinkedAhead existing files,
+// the others get it in Commit, one at a time: each name is locked, and a lock takes a file descriptor. Commit closes
+// and (with sync) syncs all of them, then gives each its final name in the order of Add. Commit syncs the folders of
+// all other files before it renames the file that was added last, and the folder of that file afterwards. The file that
+// was added last is the switch: only when it exists are the others in use.
 //
 // Destroyed without Commit, or when Commit fails, the temporaries are removed, and so are the files it had already
 // published, best effort, in the reverse order. Even if that fails, the switch exists only if all other files do.
@@ -75,7 +76,7 @@ class Publication {
 
   // Commit will publish the file at `source_path` as `final_path` too: as a hard link, so that a later write changes
   // the file under both names, or as a copy (in bounded memory) if the file system has no hard links. With sync its
-  // content is made durable, however it was written. The source keeps its name.
+  // content is made durable, however it was written. The source keeps its name, and exists until Commit has returned.
   // Errors: as Add; NotFound and other errors of reading, naming the source; FailedPrecondition if the source is not a
   // regular file.
   absl::Status AddExisting(const std::string& source_path, const std::string& final_path);
@@ -99,10 +100,17 @@ class Publication {
   // Removes everything written so far; nothing after Commit. Called by the destructor.
   void Abandon();
 
+  // After Commit or Abandon: whether the file that was added last has its final name, or may have it. If it may, other
+  // files that it needs must stay.
+  bool switch_may_exist() const { return switch_may_exist_; }
+
+  static constexpr int kMaxLinkedAhead = 128;
+
  private:
   struct Entry {
     std::string final_path;
-    std::string temporary_path;
+    std::string temporary_path;      // "": of an existing file that gets it in Commit
+    std::string source_path;         // of such a file
     std::unique_ptr<FileSink> sink;  // null: of AddExisting, which does not open the file
     bool random_name = true;
     bool synced = false;     // of AddExisting: its content is durable
@@ -114,6 +122,9 @@ class Publication {
   absl::Status CheckFinalPath(const std::string& final_path) const;
   absl::StatusOr<FileSink*> AddTemporary(const std::string& final_path, bool random_name,
                                          absl::FunctionRef<absl::Status(Entry*)> create);
+  absl::Status MakeTemporary(const std::string& final_path, bool random_name,
+                             absl::FunctionRef<absl::Status(Entry*)> create, Entry* made);
+  absl::Status LinkExisting(const std::string& source_path, const std::string& final_path, Entry* entry);
   void MeetPermissionsOf(const std::string& path);
   absl::Status Lock(Entry* entry);
   void Unlock(Entry* entry);
@@ -131,7 +142,9 @@ class Publication {
   std::vector<std::string> old_files_;     // of RemoveAfterwards
   std::vector<std::string> removed_;
   std::optional<FilePermissions> permissions_;  // what these have in common; none: those of a new file
+  int linked_ahead_ = 0;                        // files of AddExisting that have a temporary name
   bool done_ = false;
+  bool switch_may_exist_ = false;
 };
 
 }  // namespace tensorcask

@@ -66,7 +66,7 @@ TEST(MergeTest, MoreSourcesThanFilesThatMayBeOpen) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit few = before;
-  few.rlim_cur = kSources + 60;
+  few.rlim_cur = kSources - 10;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   const absl::Status merged = MergeCheckpoints(sources, folder.Path("m"));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);

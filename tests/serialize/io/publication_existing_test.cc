@@ -3,9 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -141,6 +145,37 @@ TEST(PublicationExistingTest, RealFilesAreLinkedEvenThroughLinks) {
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("alias", "d", "s"));
   ASSERT_OK_AND_ASSIGN(const RefPtr<TensorBuffer> found, ReadWholeFile(folder.Path("s"), 1000));
   EXPECT_EQ(found->bytes(), "content");
+}
+
+// Each temporary name is locked through a file descriptor, and a process may have about a thousand.
+TEST(PublicationExistingTest, ManyFilesTakeFewHandles) {
+  constexpr int kFiles = Publication::kMaxLinkedAhead + 50;
+  for (const bool fails : {false, true}) {
+    MemoryFileSystem memory;
+    FaultyFileSystem files(&memory);
+    files.KeepLog(false);
+    size_t most = 0;
+    files.SetHook([&](int64_t, FileOperation, const std::string&) { most = std::max(most, files.open_handles()); });
+    Publication publish(On(&files));
+    for (int i = 0; i < kFiles; ++i) {
+      memory.Put(absl::StrCat("s", i), absl::StrCat("content ", i));
+      ASSERT_OK(publish.AddExisting(absl::StrCat("s", i), absl::StrCat("m", i)));
+    }
+    ASSERT_OK(publish.Add("m.index"));
+    if (fails) memory.Remove(absl::StrCat("s", kFiles - 1));  // which has no second name yet
+    const absl::Status committed = publish.Commit();
+    EXPECT_LE(most, static_cast<size_t>(Publication::kMaxLinkedAhead) + 4);
+    EXPECT_EQ(files.open_handles(), 0u);
+    EXPECT_EQ(publish.switch_may_exist(), !fails);
+    if (fails) {
+      EXPECT_THAT(committed, StatusIs(Code::kNotFound, HasSubstr(absl::StrCat("s", kFiles - 1))));
+      EXPECT_EQ(memory.Paths().size(), static_cast<size_t>(kFiles - 1)) << "the sources";
+      continue;
+    }
+    EXPECT_OK(committed);
+    EXPECT_EQ(memory.Paths().size(), static_cast<size_t>(2 * kFiles + 1));
+    for (int i = 0; i < kFiles; ++i) EXPECT_EQ(*memory.Find(absl::StrCat("m", i)), absl::StrCat("content ", i));
+  }
 }
 
 }  // namespace
