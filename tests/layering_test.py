@@ -45,6 +45,7 @@ FLOORS = {
     "serialize/hdf5": 5,
     "serialize/serve": 5,
     "serialize/archive": 6,
+    "serialize/sharded": 6,
     "serialize/archive/formats": 7,
     "serialize/rpc": 7,
     "serialize/mpi": 7,

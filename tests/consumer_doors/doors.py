@@ -45,6 +45,7 @@ PROGRAMS = {
         'absl::IsNotFound(cask::SafetensorsReader::Open("none").status())',
     ),
     "serve": ("serialize/archive/formats/served_format.h", '!cask::ServedArchiveFormat().Open("unix:none", {}).ok()'),
+    "sharded": ("serialize/sharded/mesh.h", 'cask::Mesh::Parse("data=2,model=4")->num_ranks() == 8'),
     "strided": ("tensor/strided/copy.h", "!cask::TensorView(row).ToString().empty()"),
     "tensor": ("tensor/tensor.h", "!row.ToString().empty()"),
     "tensor_codec": ("serialize/wire/tensor_codec.h", "!cask::DecodeTensor(cask::TensorProto()).ok()"),

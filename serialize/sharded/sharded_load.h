@@ -1,0 +1,44 @@
+// Loads what each process of a job needs of a checkpoint, whatever wrote it and into how many pieces.
+//
+//   std::vector<WantedPiece> wanted;   // of this rank
+//   wanted.push_back({"dense/kernel", *TensorSlice::Parse("0,512:-"), half});
+//   CASK_RETURN_IF_ERROR(ShardedLoad(comm, "/models/step-100", wanted));   // on every rank
+//
+// Rank 0 reads the index and sends it to all. Each rank then reads only the bytes of data files that hold what it
+// wants, straight into the memory of the views, which may have any strides. So the checkpoint may have other pieces
+// than the ranks want. Every file has to be reachable by every rank that needs bytes of it.
+
+#ifndef TENSORCASK_SERIALIZE_SHARDED_SHARDED_LOAD_H_
+#define TENSORCASK_SERIALIZE_SHARDED_SHARDED_LOAD_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/sharded/communicator.h"
+#include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/view.h"
+
+namespace tensorcask {
+
+struct WantedPiece {
+  std::string name;
+  TensorSlice slice;  // of the whole tensor
+  TensorView into;    // of the stored dtype and of the shape of the slice
+};
+
+struct ShardedLoadOptions {
+  ShardedLoadOptions() {}  // by hand: GCC 12 takes a defaulted one for uninitialized where it is a default argument
+  CheckpointReaderOptions reader;
+};
+
+// Every rank of `comm` calls it with what it wants. `prefix` as CheckpointReader::Open takes it. All ranks get the same
+// status; an error of one rank begins with "rank 2: ". The elements of all views are then unspecified.
+// Errors: as CheckpointReader::Open and ReadSliceInto; those of the communicator.
+absl::Status ShardedLoad(Communicator* comm, const std::string& prefix, absl::Span<const WantedPiece> wanted,
+                         const ShardedLoadOptions& options = {});
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_SHARDED_SHARDED_LOAD_H_
