@@ -34,6 +34,8 @@ Action DeclareBrowse(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareSalvage(CLI::App& app);
 Action DeclareConvert(CLI::App& app);
+Action DeclareMerge(CLI::App& app);
+Action DeclareReshard(CLI::App& app);
 Action DeclareEdit(CLI::App& app);
 Action DeclareClean(CLI::App& app);
 Action DeclareCat(CLI::App& app);

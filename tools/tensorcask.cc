@@ -55,6 +55,8 @@ constexpr Entry kSubcommands[] = {
     {"verify", "Check every checksum and rule of structure", DeclareVerify},
     {"salvage", "Save the undamaged tensors of a damaged file", DeclareSalvage},
     {"convert", "Copy tensors into another file or format", DeclareConvert},
+    {"merge", "Join checkpoints without reading their elements", DeclareMerge},
+    {"reshard", "Write a checkpoint in the pieces that the processes of a job want", DeclareReshard},
     {"edit", "Change names and metadata of a file, not its elements", DeclareEdit},
     {"clean", "Find the temporary files that killed writers left", DeclareClean},
     {"cat", "Write tensors to a pipe as records", DeclareCat},
@@ -129,15 +131,18 @@ struct Synonym {
   const char* subcommand;
 };
 constexpr Synonym kSynonyms[] = {
-    {"list", "ls"},      {"dir", "ls"},         {"info", "ls"},         {"inspect", "ls"},      {"print", "show"},
-    {"view", "show"},    {"dump", "show"},      {"get", "show"},        {"summary", "stats"},   {"describe", "stats"},
-    {"compare", "diff"}, {"cmp", "diff"},       {"check", "verify"},    {"validate", "verify"}, {"fsck", "verify"},
-    {"test", "verify"},  {"repair", "salvage"}, {"recover", "salvage"}, {"restore", "salvage"}, {"copy", "convert"},
-    {"cp", "convert"},   {"merge", "convert"},  {"export", "convert"},  {"import", "convert"},  {"compress", "convert"},
-    {"slice", "show"},   {"rename", "edit"},    {"mv", "edit"},         {"rm", "edit"},         {"remove", "edit"},
-    {"delete", "edit"},  {"set", "edit"},       {"gc", "clean"},        {"cleanup", "clean"},   {"prune", "clean"},
-    {"receive", "recv"}, {"server", "serve"},   {"listen", "serve"},    {"example", "demo"},    {"tour", "demo"},
-    {"html", "report"},  {"explore", "browse"}, {"plot", "report"},     {"draw", "report"},
+    {"list", "ls"},        {"dir", "ls"},          {"info", "ls"},         {"inspect", "ls"},
+    {"print", "show"},     {"view", "show"},       {"dump", "show"},       {"get", "show"},
+    {"summary", "stats"},  {"describe", "stats"},  {"compare", "diff"},    {"cmp", "diff"},
+    {"check", "verify"},   {"validate", "verify"}, {"fsck", "verify"},     {"test", "verify"},
+    {"repair", "salvage"}, {"recover", "salvage"}, {"restore", "salvage"}, {"copy", "convert"},
+    {"cp", "convert"},     {"join", "merge"},      {"combine", "merge"},   {"split", "reshard"},
+    {"shard", "reshard"},  {"export", "convert"},  {"import", "convert"},  {"compress", "convert"},
+    {"slice", "show"},     {"rename", "edit"},     {"mv", "edit"},         {"rm", "edit"},
+    {"remove", "edit"},    {"delete", "edit"},     {"set", "edit"},        {"gc", "clean"},
+    {"cleanup", "clean"},  {"prune", "clean"},     {"receive", "recv"},    {"server", "serve"},
+    {"listen", "serve"},   {"example", "demo"},    {"tour", "demo"},       {"html", "report"},
+    {"explore", "browse"}, {"plot", "report"},     {"draw", "report"},
 };
 
 // "; did you mean "convert"?" for a misspelled subcommand, or for a word that other tools use.

@@ -12,6 +12,7 @@
 #include "tensorcask/python/src/object_graph.h"
 #include "tensorcask/python/src/reader.h"
 #include "tensorcask/python/src/report.h"
+#include "tensorcask/python/src/sharded.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/writer.h"
 #include "tensorcask/tensor/version.h"
@@ -32,4 +33,5 @@ NB_MODULE(_native, m) {
   tensorcask::python::DefineReport(m);
   tensorcask::python::DefineExchange(m);
   tensorcask::python::DefineObjectGraph(m);
+  tensorcask::python::DefineSharded(m);
 }

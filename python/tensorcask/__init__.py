@@ -64,6 +64,7 @@ _name_methods(Channel, CheckpointManager, Listener, Reader, SharedMemory, Tensor
 convert = _named(_native.convert)
 diff = _named(_native.diff)
 latest = _named(_native.latest)
+merge = _named(_native.merge)
 open = _named(_native.open)
 salvage = _named(_native.salvage)
 save = _named(_native.save)
@@ -111,6 +112,7 @@ __all__ = [
     "diff",
     "latest",
     "load",
+    "merge",
     "open",
     "open_latest",
     "report",

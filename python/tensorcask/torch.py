@@ -23,7 +23,7 @@ import os
 import typing
 from collections.abc import Iterable, Mapping
 
-from tensorcask import _native, _plain
+from tensorcask import _native, _plain, sharded
 from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError
 from tensorcask._gpu import can_reach
 from tensorcask._load import import_framework, to_torch
@@ -39,11 +39,18 @@ __all__ = [
     "StateMismatchError",
     "Stateful",
     "Step",
+    "StorageReader",
+    "StorageWriter",
     "flatten",
     "load_latest",
+    "load_sharded",
     "load_state_dict",
+    "save_sharded",
     "save_state_dict",
 ]
+
+if typing.TYPE_CHECKING:
+    from tensorcask._dcp import StorageReader, StorageWriter
 
 _OPTIMIZER = "optimizer"
 _TREE = "optimizer.json"
@@ -261,6 +268,96 @@ def _check_bytes(path: "str | os.PathLike[str]", base: "str | os.PathLike[str] |
     report = _native.verify(path, base=base)
     if not report:
         raise DataLossError("; ".join(one.message for one in report.damage))
+
+
+# ---- Jobs of many processes -----------------------------------------------------------------------------------------
+
+
+def save_sharded(
+    state: "torch.nn.Module | Mapping[str, torch.Tensor]",
+    path: "str | os.PathLike[str]",
+    *,
+    comm: "sharded.Communicator | None" = None,
+    **options: typing.Any,
+) -> "dict[str, typing.Any]":
+    """Saves the state that the processes of a job hold together as one checkpoint; every process calls it.
+
+    Of a ``DTensor`` (FSDP2, tensor parallelism) each process gives its own part; a plain tensor is the same on all
+    processes, and one of them writes it. `comm` is by default that of ``torch.distributed``, or of one process. The
+    options and the result are those of ``tensorcask.sharded.save``.
+
+    >>> import torch, tensorcask as tc, tensorcask.torch as tct
+    >>> _ = tct.save_sharded(torch.nn.Linear(3, 2), "linear_of_job", overwrite=True)
+    >>> tc.load("linear_of_job")["weight"].shape
+    (2, 3)
+    """
+    tensors = dict(state.state_dict() if isinstance(state, torch.nn.Module) else state)
+    pieces = []
+    for name, tensor in tensors.items():
+        _check_has_memory(name, tensor)
+        local, shape, start = _local_part(name, tensor)
+        if local.numel() > 0 or tensor.numel() == 0:
+            pieces.append((name, shape, start, local))
+    return sharded.save(comm or _default_communicator(), path, pieces, **options)
+
+
+def load_sharded(
+    state: "torch.nn.Module | Mapping[str, torch.Tensor]",
+    path: "str | os.PathLike[str]",
+    *,
+    comm: "sharded.Communicator | None" = None,
+    verify: bool = True,
+) -> None:
+    """Reads a checkpoint into the tensors of a state, of a ``DTensor`` into its local part; every process calls it.
+
+    The checkpoint may have been saved by another number of processes, with other parts, or by any other program. The
+    state may lack tensors of the checkpoint. Errors are the same on all processes: MissingTensorError,
+    InvalidArgumentError for another dtype, and those of ``tensorcask.sharded.load``.
+
+    >>> import torch, tensorcask.torch as tct
+    >>> model = torch.nn.Linear(3, 2)
+    >>> _ = tct.save_sharded(model, "job", overwrite=True)
+    >>> tct.load_sharded(model, "job")
+    """
+    tensors = dict(state.state_dict() if isinstance(state, torch.nn.Module) else state)
+    wanted = []
+    for name, tensor in tensors.items():
+        _check_has_memory(name, tensor)
+        local, _, start = _local_part(name, tensor)
+        if local.numel() > 0:
+            wanted.append((name, start, local))
+    sharded.load(comm or _default_communicator(), path, wanted, verify=verify)
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name in ("StorageReader", "StorageWriter"):  # imports torch.distributed.checkpoint, which takes a second
+        from tensorcask import _dcp
+
+        return getattr(_dcp, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _default_communicator() -> "sharded.Communicator":
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return sharded.TorchCommunicator()
+    return sharded.LocalCommunicator()
+
+
+def _local_part(name: str, tensor: torch.Tensor) -> "tuple[torch.Tensor, tuple[int, ...], tuple[int, ...]]":
+    """The elements of this process, the shape of the whole, and the index of the first element."""
+    shape = tuple(tensor.shape)
+    if not hasattr(tensor, "to_local"):
+        return tensor.detach(), shape, (0,) * len(shape)
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    if any(placement.is_partial() for placement in tensor.placements):
+        raise InvalidArgumentError(f"{name}: is a partial sum; call redistribute before it is saved")
+    local = tensor.detach().to_local()
+    extent, start = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    if tuple(extent) != tuple(local.shape):
+        raise InvalidArgumentError(f"{name}: the local part has {list(local.shape)} and not {list(extent)} elements")
+    return local, shape, tuple(int(each) for each in start)
 
 
 # ---- Models ---------------------------------------------------------------------------------------------------------

@@ -115,6 +115,13 @@ PayloadLevel LevelFor(absl::string_view name, const CheckpointWriterOptions& opt
 
 }  // namespace
 
+absl::Status CheckOtherCheckpoint(const std::string& target, const std::string& source,
+                                  const CheckpointWriterOptions& options) {
+  CASK_RETURN_IF_ERROR(CheckNewPrefix(target));
+  CASK_RETURN_IF_ERROR(MakeFolderFor(IndexPath(target), options.sync, options.file_system));
+  return CheckTarget(target, {source}, "the checkpoint that is read", options.overwrite, options.file_system);
+}
+
 PartWriter::PartWriter(std::string prefix, int part, int num_data_files, const CheckpointWriterOptions& options)
     : prefix_(std::move(prefix)),
       path_(DataPath(prefix_, part, num_data_files)),

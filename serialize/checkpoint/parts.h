@@ -40,6 +40,11 @@
 
 namespace tensorcask::checkpoint {
 
+// Errors: InvalidArgument if a checkpoint at `target` would replace the one at `source`, whatever spelling of the folder
+// is used; AlreadyExists if `target` exists, unless overwriting; from errno.
+absl::Status CheckOtherCheckpoint(const std::string& target, const std::string& source,
+                                  const CheckpointWriterOptions& options);
+
 // The data file of one process. Of the options, num_shards, num_threads, background and index_block_bytes have no
 // meaning: a process writes one file, in the calling thread.
 class PartWriter {

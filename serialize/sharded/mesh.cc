@@ -126,16 +126,16 @@ absl::StatusOr<HeldPiece> PieceOf(const TensorShape& shape, const Mesh& mesh, co
     return absl::OutOfRangeError(absl::StrCat("rank ", rank, " of mesh ", mesh.ToString(), ", which has ",
                                               mesh.num_ranks(), mesh.num_ranks() == 1 ? " rank" : " ranks"));
   }
-  if (spec.size() > static_cast<size_t>(shape.rank())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the spec has ", spec.size(), " elements; the tensor has ", shape.rank(), " axes"));
-  }
   std::vector<bool> used(mesh.axes().size(), false);
   std::vector<TensorSlice::Extent> extents(static_cast<size_t>(shape.rank()));
   HeldPiece held;
   bool is_empty = false;
   for (size_t axis = 0; axis < spec.size(); ++axis) {
     if (spec[axis].empty()) continue;
+    if (axis >= static_cast<size_t>(shape.rank())) {
+      return absl::InvalidArgumentError(absl::StrCat("the spec divides axis ", axis, "; the tensor has ", shape.rank(),
+                                                     shape.rank() == 1 ? " axis" : " axes"));
+    }
     const int64_t size = shape.dim(static_cast<int>(axis));
     Part part = {0, size};
     bool is_first = true;

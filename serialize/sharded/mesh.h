@@ -58,7 +58,8 @@ class Mesh {
 inline constexpr char kReplicated[] = "";
 
 // For each axis of a tensor the axis of the mesh that divides it; kReplicated: it is whole on every rank. "data+model"
-// divides by "data", and each of these pieces by "model". Axes of the tensor beyond the last element are whole.
+// divides by "data", and each of these pieces by "model". Axes of the tensor beyond the last element are whole, and
+// kReplicated may stand for axes that the tensor lacks: one spec fits kernels and biases.
 using PartitionSpec = std::vector<std::string>;
 
 // "model,-" or "data+model,-,-": '-' stands for kReplicated. "" is that of a scalar, or of a whole tensor.
@@ -75,8 +76,8 @@ struct HeldPiece {
 };
 
 // The piece of a tensor of shape `shape` that `rank` holds.
-// Errors: InvalidArgument for a spec with an axis that the mesh lacks or that it names twice, or with more elements
-// than the tensor has axes, and, with kExact, if the ranks do not divide an axis; OutOfRange for a rank that the mesh
+// Errors: InvalidArgument for a spec with an axis that the mesh lacks or that it names twice, or that divides an axis
+// that the tensor lacks, and, with kExact, if the ranks do not divide an axis; OutOfRange for a rank that the mesh
 // lacks.
 absl::StatusOr<HeldPiece> PieceOf(const TensorShape& shape, const Mesh& mesh, const PartitionSpec& spec, int rank,
                                   Division division = Division::kChunk);

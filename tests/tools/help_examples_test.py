@@ -90,6 +90,8 @@ class HelpExamples(Archives):
         for name in ("base.onnx", "model.onnx"):
             with open(self.path(name), "wb") as file:
                 file.write(onnx_model())
+        self.good("convert", "--include=dense/bias", self.path("weights"), self.path("worker-0"))
+        self.good("convert", "--include=model.weight", self.path("weights"), self.path("worker-1"))
         for folder in ("a", "b", "shards", "models", "bin", "run", "run-7", "host", "split"):
             os.mkdir(self.path(folder))
         for step in (1, 2):

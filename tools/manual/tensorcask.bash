@@ -3,7 +3,7 @@
 # Subcommands and options of the tool, or options of a subcommand.
 _tensorcask_options() {
   case "$1" in
-    '') echo 'ls show stats diff report browse verify salvage convert edit clean cat save send recv serve demo help --help -h --version -V' ;;
+    '') echo 'ls show stats diff report browse verify salvage convert merge reshard edit clean cat save send recv serve demo help --help -h --version -V' ;;
     ls) echo '--help -h --json --checksum --tree --values --sort --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     show) echo '--help -h --slice --max --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     stats) echo '--help -h --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
@@ -13,6 +13,8 @@ _tensorcask_options() {
     verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --stats' ;;
     salvage) echo '--help -h --json --to --overwrite --lenient --base --stats' ;;
     convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run --stats' ;;
+    merge) echo '--help -h --overwrite --allow-missing --remove-sources --stats' ;;
+    reshard) echo '--help -h --mesh --spec --exact --overwrite --stats' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient --stats' ;;
     clean) echo '--help -h --delete --json --stats' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
@@ -36,6 +38,8 @@ _tensorcask_operands() {
     verify) echo '@file' ;;
     salvage) echo '@file @file' ;;
     convert) echo '@file' ;;
+    merge) echo '@text' ;;
+    reshard) echo '@file @file' ;;
     edit) echo '@file' ;;
     clean) echo '@folder' ;;
     cat) echo '@file @tensor' ;;
@@ -106,6 +110,8 @@ _tensorcask_value() {
     'convert --dtype') echo '@text' ;;
     'convert --set') echo '@text' ;;
     'convert --unset') echo '@text' ;;
+    'reshard --mesh') echo '@text' ;;
+    'reshard --spec') echo '@text' ;;
     'edit --rename') echo '@text' ;;
     'edit --set') echo '@text' ;;
     'edit --unset') echo '@text' ;;

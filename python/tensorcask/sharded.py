@@ -1,0 +1,183 @@
+"""Checkpoints that the processes of a job write and read together.
+
+    import tensorcask.sharded as tcs
+
+    comm = tcs.TorchCommunicator()                       # of torch.distributed; or any object with these methods
+    rows = 1024 // comm.size
+    tcs.save(comm, "step-100", [("w", (1024, 64), (rows * comm.rank, 0), my_rows)])
+    tcs.load(comm, "step-100", [("w", (0, 0), first_rows)])
+
+Every process calls the same function with what it holds or wants. The result is one checkpoint in the form of
+TensorFlow, which ``tensorcask.open`` reads, whole or not at all.
+"""
+
+import os
+import typing
+from collections.abc import Iterable, Sequence
+
+from tensorcask import _native
+from tensorcask._errors import InvalidArgumentError
+
+SavePlan = _native.SavePlan
+
+__all__ = ["Communicator", "LocalCommunicator", "SavePlan", "TorchCommunicator", "load", "save"]
+
+_CHUNK = 256 << 20  # bytes of one message: some engines count them in 31 bits
+
+
+class Communicator(typing.Protocol):
+    """The calls by which processes exchange bytes. An exception of a method ends the save or load of its process.
+
+    >>> import tensorcask.sharded as tcs
+    >>> comm: tcs.Communicator = tcs.LocalCommunicator()
+    >>> comm.gather(b"mine", 0)
+    [b'mine']
+    """
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def gather(self, mine: bytes, root: int, /) -> "list[bytes] | None":
+        """What each process passed, by rank, at `root`; None at all others."""
+
+    def broadcast(self, from_root: bytes, root: int, /) -> bytes:
+        """What `root` passed."""
+
+    def barrier(self) -> object:
+        """Returns when all processes have called it."""
+
+
+class LocalCommunicator:
+    """A job of one process.
+
+    >>> import numpy as np, tensorcask as tc, tensorcask.sharded as tcs
+    >>> tcs.save(tcs.LocalCommunicator(), "alone", [("w", (3,), (0,), np.ones(3))], overwrite=True)["pieces"]
+    1
+    >>> tc.load("alone")["w"].tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    rank = 0
+    size = 1
+
+    def gather(self, mine: bytes, root: int) -> "list[bytes] | None":
+        return [mine]
+
+    def broadcast(self, from_root: bytes, root: int) -> bytes:
+        return from_root
+
+    def barrier(self) -> None:
+        pass
+
+
+class TorchCommunicator:
+    """The processes of a group of ``torch.distributed``, with gloo or nccl; by default all of them."""
+
+    def __init__(self, group: typing.Any = None) -> None:
+        import torch.distributed as dist
+
+        if not dist.is_available() or not dist.is_initialized():
+            raise InvalidArgumentError("torch.distributed has no process group; call init_process_group first")
+        import torch
+
+        self._torch: typing.Any = torch
+        self._dist: typing.Any = dist
+        self._group = group
+        self.rank = int(dist.get_rank(group))
+        self.size = int(dist.get_world_size(group))
+        if self.rank < 0:
+            raise InvalidArgumentError("this process is not in the group")
+        on_gpu = "nccl" in str(dist.get_backend(group))
+        self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+
+    def gather(self, mine: bytes, root: int) -> "list[bytes] | None":
+        size = self._number(len(mine))
+        sizes = [self._number(0) for _ in range(self.size)]
+        self._dist.all_gather(sizes, size, group=self._group)
+        if self.rank != root:
+            for chunk in self._chunks(mine):
+                self._dist.send(chunk, dst=self._global(root), group=self._group)
+            return None
+        return [
+            mine if rank == root else self._receive(rank, int(sizes[rank].item())) for rank in range(self.size)
+        ]
+
+    def broadcast(self, from_root: bytes, root: int) -> bytes:
+        size = self._number(len(from_root))
+        self._dist.broadcast(size, src=self._global(root), group=self._group)
+        total = int(size.item())
+        parts = []
+        sent = self._chunks(from_root) if self.rank == root else None
+        for begin in range(0, total, _CHUNK):
+            chunk = next(sent) if sent is not None else self._empty(min(_CHUNK, total - begin))
+            self._dist.broadcast(chunk, src=self._global(root), group=self._group)
+            if sent is None:
+                parts.append(chunk.cpu().numpy().tobytes())
+        return from_root if sent is not None else b"".join(parts)
+
+    def barrier(self) -> None:
+        self._dist.barrier(group=self._group)
+
+    def _global(self, rank: int) -> int:
+        return rank if self._group is None else int(self._dist.get_global_rank(self._group, rank))
+
+    def _number(self, value: int) -> typing.Any:
+        return self._torch.tensor([value], dtype=self._torch.int64, device=self._device)
+
+    def _empty(self, size: int) -> typing.Any:
+        return self._torch.empty(size, dtype=self._torch.uint8, device=self._device)
+
+    def _chunks(self, data: bytes) -> "typing.Iterator[typing.Any]":
+        for begin in range(0, len(data), _CHUNK):
+            chunk = bytearray(data[begin : begin + _CHUNK])
+            yield self._torch.frombuffer(chunk, dtype=self._torch.uint8).to(self._device)
+
+    def _receive(self, rank: int, size: int) -> bytes:
+        parts = []
+        for begin in range(0, size, _CHUNK):
+            chunk = self._empty(min(_CHUNK, size - begin))
+            self._dist.recv(chunk, src=self._global(rank), group=self._group)
+            parts.append(chunk.cpu().numpy().tobytes())
+        return b"".join(parts)
+
+
+def save(
+    comm: Communicator,
+    path: "str | os.PathLike[str]",
+    pieces: "Iterable[tuple[str, Sequence[int], Sequence[int], object]]",
+    *,
+    level: str = "stored",
+    overwrite: bool = False,
+    sync: bool = True,
+    alignment: int = 64,
+    plan: "_native.SavePlan | None" = None,
+) -> "dict[str, typing.Any]":
+    """Saves what the processes hold as one checkpoint; every process calls it.
+
+    A piece is (name, shape of the whole tensor, index of the first element of the piece, array). A piece that several
+    processes hold is written once. All processes raise the same error, and before a byte is written if they declare
+    one tensor with different dtypes or shapes, if pieces overlap, or if elements of a tensor are in no piece. `plan`
+    keeps the plan for the next save of the same pieces. The other options are those of ``tensorcask.save``. Returns
+    ``pieces`` and ``bytes`` that this process wrote, ``data_files`` of the checkpoint, and ``kept_plan``.
+    """
+    return _native.sharded_save(
+        comm, path, pieces, level=level, overwrite=overwrite, sync=sync, alignment=alignment, plan=plan
+    )
+
+
+def load(
+    comm: Communicator,
+    path: "str | os.PathLike[str]",
+    wanted: "Iterable[tuple[str, Sequence[int], object]]",
+    *,
+    verify: bool = True,
+) -> None:
+    """Reads parts of tensors into arrays; every process calls it.
+
+    What is wanted is (name, index of the first element, writable array of the stored dtype). The first process reads
+    the index, and each process reads the bytes that it wants. All processes raise the same error.
+    """
+    _native.sharded_load(comm, path, wanted, verify=verify)

@@ -1,0 +1,58 @@
+// Writes a checkpoint again in the pieces that the ranks of a job want, in one process and bounded memory.
+//
+//   ReshardOptions options;
+//   options.rules = {{"dense/*", {"model", kReplicated}}};     // all other tensors stay whole
+//   CASK_ASSIGN_OR_RETURN(ReshardReport report,
+//                         ReshardCheckpoint("/models/step-100", "/models/for-4", Mesh({{"model", 4}}), options));
+//
+// The new checkpoint has one data file for each rank, with the pieces that this rank has. Of replicas it has one: the
+// largest first, each in the data file with the fewest bytes. ShardedLoad reads any pieces from any checkpoint, so a
+// job does not need this; it saves the ranks from reading parts of pieces, and from reading from many files. Elements,
+// metadata and dtypes stay; the order of memory (StoredLayout::kPreserve) becomes row-major.
+
+#ifndef TENSORCASK_SERIALIZE_SHARDED_RESHARD_H_
+#define TENSORCASK_SERIALIZE_SHARDED_RESHARD_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
+#include "tensorcask/serialize/sharded/mesh.h"
+
+namespace tensorcask {
+
+struct PartitionRule {
+  std::string glob;  // of names (tensor/base/glob.h): * also matches '/'
+  PartitionSpec spec;
+};
+
+struct ReshardOptions {
+  ReshardOptions() {}  // by hand: GCC 12 takes a defaulted one for uninitialized where it is a default argument
+  std::vector<PartitionRule> rules;  // the first one whose glob matches divides a tensor
+  Division division = Division::kChunk;
+  CheckpointReaderOptions reader;
+  CheckpointWriterOptions writer;  // num_shards has no meaning
+  // Called before each piece is copied; false stops. May be empty.
+  std::function<bool()> go_on;
+};
+
+struct ReshardReport {
+  int64_t num_tensors = 0;
+  int64_t num_pieces = 0;                // in all data files
+  std::vector<uint64_t> bytes_of_ranks;  // of the elements in the data file of each rank
+  std::vector<std::string> unmatched;    // globs that match no tensor
+  std::vector<std::string> removed;      // data files of the old checkpoint, with `overwrite`
+};
+
+// Errors: as CheckpointReader::Read and CheckpointWriter::AddSlice; as PieceOf, naming the tensor; InvalidArgument if
+// `target` is `source`; Cancelled if go_on returned false. On error there is no new checkpoint.
+absl::StatusOr<ReshardReport> ReshardCheckpoint(const std::string& source, const std::string& target, const Mesh& mesh,
+                                                const ReshardOptions& options = {});
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_SHARDED_RESHARD_H_

@@ -1,0 +1,122 @@
+"""tensorcask.sharded, and what tensorcask.torch does with it: jobs of several processes, by torch.distributed."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tensorcask as tc
+import tensorcask.sharded as tcs
+
+RANKS = pathlib.Path(__file__).parent / "sharded_ranks.py"
+
+
+def test_merge(tmp_path):
+    for number in range(2):
+        tc.save(tmp_path / f"part-{number}", {f"w{number}": np.full(3, number)})
+    tc.merge([tmp_path / "part-0", tmp_path / "part-1"], tmp_path / "whole")
+    assert {name: array.tolist() for name, array in tc.load(tmp_path / "whole").items()} == {
+        "w0": [0, 0, 0],
+        "w1": [1, 1, 1],
+    }
+    with pytest.raises(FileExistsError):
+        tc.merge([tmp_path / "part-0"], tmp_path / "whole")
+    with pytest.raises(FileNotFoundError):
+        tc.merge([tmp_path / "none"], tmp_path / "other")
+    tc.merge([tmp_path / "none", tmp_path / "part-1"], tmp_path / "whole", overwrite=True, allow_missing=True,
+             remove_sources=True)  # fmt: skip
+    assert list(tc.load(tmp_path / "whole")) == ["w1"]
+    assert not (tmp_path / "part-1.index").exists()
+
+
+def test_one_process_saves_and_loads_pieces(tmp_path):
+    whole = np.arange(12.0).reshape(4, 3)
+    pieces = [("w", (4, 3), (0, 0), whole[:1]), ("w", (4, 3), (1, 0), whole[1:]), ("e", (0, 3), (0, 0), np.ones((0, 3)))]
+    report = tcs.save(tcs.LocalCommunicator(), tmp_path / "m", pieces, level="default")
+    assert report["pieces"] == 3 and report["data_files"] == 1
+    assert np.array_equal(tc.load(tmp_path / "m")["w"], whole)
+    columns = np.zeros((3, 4)).T[1:3]
+    tcs.load(tcs.LocalCommunicator(), tmp_path / "m", [("w", (1, 0), columns)])
+    assert np.array_equal(columns, whole[1:3])
+
+
+def test_errors_name_the_tensor(tmp_path):
+    comm = tcs.LocalCommunicator()
+    with pytest.raises(ValueError, match="6 of 12 elements of \\[4,3\\] are declared"):
+        tcs.save(comm, tmp_path / "m", [("w", (4, 3), (0, 0), np.ones((2, 3)))])
+    with pytest.raises(ValueError, match="start has 1 numbers; the piece has 2 axes"):
+        tcs.save(comm, tmp_path / "m", [("w", (4, 3), (0,), np.ones((4, 3)))])
+    tcs.save(comm, tmp_path / "m", [("w", (3,), (0,), np.ones(3))])
+    with pytest.raises(KeyError, match="other"):
+        tcs.load(comm, tmp_path / "m", [("other", (0,), np.ones(3))])
+    with pytest.raises(ValueError):
+        tcs.load(comm, tmp_path / "m", [("w", (0,), np.ones(3, np.float32))])
+
+
+def test_an_exception_of_the_communicator_ends_the_save(tmp_path):
+    class Broken(tcs.LocalCommunicator):
+        calls = 0
+
+        def gather(self, mine, root):
+            self.calls += 1
+            if self.calls == 4:
+                raise ZeroDivisionError("the network")
+            return [mine]
+
+    with pytest.raises(ZeroDivisionError, match="the network"):
+        tcs.save(Broken(), tmp_path / "m", [("w", (3,), (0,), np.ones(3))])
+    assert os.listdir(tmp_path) == []
+
+
+def run(step, size, folder):
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(RANKS), step, str(rank), str(size), str(folder)], env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+    outputs = [rank.communicate()[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * size, "\n".join(outputs)
+
+
+@pytest.fixture
+def torch_job():
+    distributed = pytest.importorskip("torch.distributed")
+    if not distributed.is_available() or not distributed.is_gloo_available():
+        pytest.skip("torch.distributed has no gloo here")
+    pytest.importorskip("torch.distributed.fsdp", reason="FSDP").__dict__.get("fully_shard") or pytest.skip("no FSDP2")
+
+
+def test_jobs_of_torch_exchange_bytes(torch_job, tmp_path):
+    run("communicator", 3, tmp_path)
+
+
+def test_declarations_that_disagree_are_refused(torch_job, tmp_path):
+    run("refused", 2, tmp_path)
+
+
+def test_a_model_of_four_ranks_is_loaded_by_three_and_by_one(torch_job, tmp_path):
+    run("save", 4, tmp_path)
+    for size in (3, 1):
+        (tmp_path / "meeting-load").unlink(missing_ok=True)
+        run("load", size, tmp_path)
+    from torch import nn  # and by a program that knows nothing of jobs
+
+    import tensorcask.torch as tct
+
+    first = nn.Linear(7, 5)
+    tct.load_state_dict(nn.ModuleDict({"first": first}), tmp_path / "model", strict=False)
+    assert tc.load(tmp_path / "model")["count"].tolist() == [0, 1, 2]
+    assert bool(tc.verify(tmp_path / "model"))
+
+
+def test_dcp_saves_with_four_ranks_and_loads_with_three_and_one(torch_job, tmp_path):
+    run("dcp_save", 4, tmp_path)
+    for size in (3, 1):
+        (tmp_path / "meeting-dcp_load").unlink(missing_ok=True)
+        run("dcp_load", size, tmp_path)

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""tensorcask merge and tensorcask reshard: output, exit status, and the tensors that they write."""
+
+import os
+import sys
+
+sys.path[:0] = (
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support")
+)
+import case_report  # noqa: E402
+from tool_testing import Archives, floats, read, run  # noqa: E402
+
+
+class Merge(Archives):
+    def workers(self):
+        self.model("w0", {"a": floats(1, 2)})
+        self.model("w1", {"b": floats(3, 4), "c": floats(5)})
+        return self.path("w0"), self.path("w1")
+
+    def test_joins_checkpoints(self):
+        w0, w1 = self.workers()
+        out = self.good("merge", w0, w1 + ".index", self.path("m"))
+        self.assertEqual(out, f"{self.path('m')}: 3 tensors in 2 data files\n")
+        self.assertEqual(self.tensors(self.path("m")), {**self.tensors(w0), **self.tensors(w1)})
+        self.assertEqual(read(self.path("m.data-00000-of-00002")), read(w0 + ".data-00000-of-00001"))
+
+    def test_replaces_only_if_asked(self):
+        w0, w1 = self.workers()
+        self.good("merge", w0, self.path("m"))
+        done = run("merge", w1, self.path("m"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--overwrite replaces it", done.stderr)
+        self.good("merge", "--overwrite", w1, self.path("m"))
+        self.assertEqual(self.tensors(self.path("m")), self.tensors(w1))
+
+    def test_sources_that_are_missing_or_go(self):
+        w0, w1 = self.workers()
+        done = run("merge", self.path("none"), w0, self.path("m"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("none.index", done.stderr)
+        self.good("merge", "--allow-missing", "--remove-sources", self.path("none"), w0, w1, self.path("m"))
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("w")], [])
+
+    def test_refuses_one_name_twice_and_misuse(self):
+        w0, _ = self.workers()
+        self.good("convert", w0, self.path("again"))
+        done = run("merge", w0, self.path("again"), self.path("m"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('tensor "a" is in', done.stderr)
+        self.assertNotIn("--overwrite", done.stderr)
+        self.assertEqual(run("merge", w0).returncode, 2)
+        done = run("merge", "--overwrite", w0, self.path("w0"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is one of the checkpoints to merge", done.stderr + done.stdout)
+
+
+class Reshard(Archives):
+    def source(self):
+        return self.model("s", {"dense/kernel": floats(*range(40), shape=[10, 4]), "dense/bias": floats(7, 8)})
+
+    def test_divides_and_joins(self):
+        source = self.source()
+        out = self.good("reshard", source, self.path("four"), "--mesh", "model=4", "--spec", "dense/*=model,-")
+        self.assertIn("2 tensors in 6 pieces\n", out)
+        self.assertIn("rank 0: 52 B\nrank 1: 52 B\nrank 2: 48 B\nrank 3: 16 B\n", out)
+        self.assertIn("equal, 0 different", self.good("diff", source, self.path("four")))
+        self.assertIn("sliced in 4", self.good("ls", self.path("four")))
+        self.good("reshard", self.path("four"), self.path("one"), "--mesh", "all=1")
+        self.assertEqual(self.tensors(self.path("one")), self.tensors(source))
+
+    def test_the_first_spec_counts_and_one_that_matches_nothing_is_told(self):
+        source = self.source()
+        done = run("reshard", source, self.path("r"), "--mesh", "data=2,model=2", "--spec", "*bias=-", "--spec",
+                   "dense/*=data,model", "--spec", "none*=data")  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("none* matches no tensor", done.stderr)
+        self.assertIn("2 tensors in 5 pieces\n", done.stdout)
+
+    def test_refuses_what_does_not_fit(self):
+        source = self.source()
+        for arguments, status, says in (
+            (("--mesh", "model"), 2, "wanted NAME=SIZE"),
+            (("--mesh", "model=0"), 2, "has size 0"),
+            (("--mesh", "model=2", "--spec", "dense"), 2, "wanted GLOB=AXIS"),
+            (("--mesh", "model=2", "--spec", "*=data"), 2, 'divided over "data"; the mesh is model=2'),
+            (("--mesh", "model=2", "--spec", "*=-,model"), 1, 'tensor "dense/bias": the spec divides axis 1'),
+            (("--mesh", "model=3", "--spec", "*=model", "--exact"), 1, "3 ranks of"),
+            ((), 2, "--mesh is required"),
+        ):
+            with self.subTest(arguments):
+                done = run("reshard", source, self.path("r"), *arguments)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn(says, done.stderr)
+                self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("r.")])
+        self.assertEqual(run("reshard", source, source, "--mesh", "a=1").returncode, 1)
+        done = run("reshard", "--overwrite", source, source, "--mesh", "a=1")
+        self.assertIn("is the checkpoint that is read", done.stderr)
+
+
+if __name__ == "__main__":
+    case_report.main("reshard")
