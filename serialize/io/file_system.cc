@@ -58,6 +58,7 @@ IoResult FileSystem::CopyRange(IoResult, uint64_t, IoResult, uint64_t) { return 
 IoResult FileSystem::StartSync(IoResult, uint64_t, uint64_t) { return -EOPNOTSUPP; }
 IoResult FileSystem::OpenFolderOf(const std::string&, bool) { return -EOPNOTSUPP; }
 IoResult FileSystem::OpenBeneath(IoResult, const std::string&, absl::Span<const IoResult>) { return -EOPNOTSUPP; }
+IoResult FileSystem::RenameOver(const std::string&, const std::string&, IoResult) { return -EOPNOTSUPP; }
 IoResult FileSystem::RemoveUnlocked(const std::string&) { return -EOPNOTSUPP; }
 IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {
   const IoResult described = Describe(path, info);

@@ -135,6 +135,10 @@ class FileSystem {
 
   // Atomic. With kRefuse, -EEXIST if `to` exists.
   virtual IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) = 0;
+  // As Rename with kReplace, if `to` is still the file that the handle `replaced` of OpenToRead has open, in one step:
+  // -ESTALE, and nothing is renamed, if `to` is another file or is gone. -EOPNOTSUPP (the default) where the system has
+  // no such step.
+  virtual IoResult RenameOver(const std::string& from, const std::string& to, IoResult replaced);
   // Makes `to` a hard link to the file `from`, which must be a regular file; -EEXIST if `to` exists in any form,
   // -EOPNOTSUPP if no hard link is possible (for example across file systems).
   virtual IoResult Link(const std::string& from, const std::string& to) = 0;

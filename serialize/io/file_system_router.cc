@@ -231,6 +231,12 @@ IoResult FileSystemRouter::Rename(const std::string& from, const std::string& to
   return Noted(systems_[number].system, systems_[number].system->Rename(from, to, on_existing));
 }
 
+IoResult FileSystemRouter::RenameOver(const std::string& from, const std::string& to, IoResult replaced) {
+  const size_t number = NumberOf(from);
+  if (number != NumberOf(to) || number != NumberIn(replaced)) return Noted(this, -EXDEV);
+  return Noted(systems_[number].system, systems_[number].system->RenameOver(from, to, HandleIn(replaced)));
+}
+
 IoResult FileSystemRouter::Link(const std::string& from, const std::string& to) {
   const size_t number = NumberOf(from);
   if (number != NumberOf(to)) return Noted(this, -EOPNOTSUPP);

@@ -7,8 +7,8 @@
 //
 // A path goes to the added system on whole: "s3://bucket/key", with the scheme. Paths of other schemes go to the
 // default system, where "a://b" is a name like others. Handles tell their system; what needs two files of one system
-// answers -EXDEV (Rename), or -EOPNOTSUPP (Link, CopyRange) if they are of two. How files are read best is told by
-// handle (ShapeOf). Add before the first use; thread-safe afterwards.
+// answers -EXDEV (Rename, RenameOver), or -EOPNOTSUPP (Link, CopyRange) if they are of two. How files are read best is
+// told by handle (ShapeOf). Add before the first use; thread-safe afterwards.
 
 #ifndef TENSORCASK_SERIALIZE_IO_FILE_SYSTEM_ROUTER_H_
 #define TENSORCASK_SERIALIZE_IO_FILE_SYSTEM_ROUTER_H_
@@ -57,6 +57,7 @@ class FileSystemRouter final : public FileSystem {
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override;
   IoResult Unmap(const char* data, size_t size_bytes) override;
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
+  IoResult RenameOver(const std::string& from, const std::string& to, IoResult replaced) override;
   IoResult Link(const std::string& from, const std::string& to) override;
   IoResult Lock(const std::string& path) override;
   IoResult LockShared(const std::string& path) override;

@@ -67,6 +67,9 @@ class ForwardingFileSystem : public FileSystem {
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override {
     return behind_->Rename(from, to, on_existing);
   }
+  IoResult RenameOver(const std::string& from, const std::string& to, IoResult replaced) override {
+    return behind_->RenameOver(from, to, replaced);
+  }
   IoResult Link(const std::string& from, const std::string& to) override { return behind_->Link(from, to); }
   IoResult Lock(const std::string& path) override { return behind_->Lock(path); }
   IoResult LockShared(const std::string& path) override { return behind_->LockShared(path); }

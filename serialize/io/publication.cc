@@ -291,11 +291,21 @@ void Publication::Unlock(Entry* entry) {
 }
 
 absl::Status Publication::Rename(Entry* entry) {
-  const bool may_replace = options_.overwrite && (!options_.only_switch || entry == &entries_.back());
+  const bool is_switch = entry == &entries_.back();
+  const bool may_replace = options_.overwrite && (!options_.only_switch || is_switch);
   const auto on_existing = may_replace ? FileSystem::OnExisting::kReplace : FileSystem::OnExisting::kRefuse;
   entry->renaming = true;
-  const IoResult result = RetryInterrupted(
-      [&] { return options_.file_system->Rename(entry->temporary_path, entry->final_path, on_existing); });
+  IoResult result = -EOPNOTSUPP;
+  FileSystem* files_of_old = nullptr;
+  IoResult old = -1;
+  if (is_switch && replaced_ != nullptr && replaced_->GetFile(&files_of_old, &old)) {
+    result = RetryInterrupted(
+        [&] { return options_.file_system->RenameOver(entry->temporary_path, entry->final_path, old); });
+  }
+  if (result == -EOPNOTSUPP) {
+    result = RetryInterrupted(
+        [&] { return options_.file_system->Rename(entry->temporary_path, entry->final_path, on_existing); });
+  }
   if (result >= 0) {
     entry->published = true;
     Unlock(entry);
@@ -305,7 +315,7 @@ absl::Status Publication::Rename(Entry* entry) {
     return absl::OkStatus();
   }
   // With these errors it is certain that nothing was renamed.
-  if (result == -EEXIST || result == -ENOENT) entry->renaming = false;
+  if (result == -EEXIST || result == -ENOENT || result == -ESTALE) entry->renaming = false;
   return IoError(result, entry->final_path, absl::StrCat("rename ", entry->temporary_path, " to this"),
                  options_.file_system);
 }

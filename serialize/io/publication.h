@@ -33,12 +33,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 
 namespace tensorcask {
@@ -84,6 +86,11 @@ class Publication {
   // Commit gives the new files only permissions that the file at `path` grants, too, as if they replaced it: a file
   // that the caller removes afterwards, or one that is copied. If no file is there, this does nothing.
   void KeepPermissionsOf(const std::string& path);
+
+  // Commit gives the switch its name only if the file of that name is still `old`, a file of this file system: Aborted
+  // if it is not (FileSystem::RenameOver). Where the file system has no such step, Commit replaces the file whatever it
+  // is. Requires: options.overwrite.
+  void ReplaceOnly(std::shared_ptr<const ByteSource> old) { replaced_ = std::move(old); }
 
   // Commit removes the file at `path`, which only the replaced files need, after the switch has its name: best effort,
   // since such a file only takes space. Files that Commit published stay. As KeepPermissionsOf.
@@ -143,6 +150,7 @@ class Publication {
   std::vector<std::string> removed_;
   std::optional<FilePermissions> permissions_;  // what these have in common; none: those of a new file
   int linked_ahead_ = 0;                        // files of AddExisting that have a temporary name
+  std::shared_ptr<const ByteSource> replaced_;  // of ReplaceOnly
   bool done_ = false;
   bool switch_may_exist_ = false;
 };

@@ -123,6 +123,8 @@ FileSystem* ObjectStore::files() { return &impl_->files; }
 
 ObjectStoreStats ObjectStore::stats() const { return impl_->engine.stats(); }
 
+void ObjectStore::SetDeadline(absl::Time deadline) { impl_->engine.SetDeadline(deadline); }
+
 absl::StatusOr<std::vector<UnfinishedUpload>> ObjectStore::ListUploads(const std::string& prefix) {
   CASK_ASSIGN_OR_RETURN(const internal::ObjectUrl url, internal::ParseObjectUrl(prefix));
   if (!url.is_s3) return absl::UnimplementedError(absl::StrCat(url.name, ": a web server has no uploads"));

@@ -69,8 +69,9 @@ struct ObjectStoreOptions {
   uint64_t part_bytes = 0;
   int connections = 16;  // at most, and as many threads
   absl::Duration connect_timeout = absl::Seconds(5);
-  absl::Duration stall = absl::Seconds(30);  // a transfer under 1 KiB/s for so long is broken off, and repeated
-  int max_attempts = 8;                      // of one request, with pauses of up to 50 ms * 2^n, at most 20 s
+  absl::Duration stall = absl::Seconds(30);      // a transfer under 1 KiB/s for so long is broken off, and repeated
+  int max_attempts = 8;                          // of one request, with pauses of up to 50 ms * 2^n, at most 20 s
+  absl::Time deadline = absl::InfiniteFuture();  // as of SetDeadline
   std::function<void(const RequestRecord&)> observer;  // called from several threads; null: none
 };
 
@@ -92,6 +93,10 @@ class ObjectStore {
 
   FileSystem* files();  // lives as long as this object
   ObjectStoreStats stats() const;
+
+  // From now on: a request that has no whole answer at this time is broken off, and no other begins after it, except
+  // one that removes an upload. Such operations give DeadlineExceeded. For calls that must end in time.
+  void SetDeadline(absl::Time deadline);
 
   // The uploads of all writers whose names begin with the path `prefix` ("s3://bucket/run/"), by name.
   absl::StatusOr<std::vector<UnfinishedUpload>> ListUploads(const std::string& prefix);

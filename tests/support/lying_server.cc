@@ -423,9 +423,7 @@ void LyingServer::Work(Exchange* exchange) {
   if (kind == "open" || kind == "read" || kind == "head") return Read(exchange);
   if (!checksum.empty() && checksum != Checksum(request.body)) return exchange->Fail(400, "BadDigest");
   if (kind == "put") {
-    if (request.Header("if-none-match") == "*" && objects_.count(request.path) != 0) {
-      return exchange->Fail(412, "PreconditionFailed");
-    }
+    if (!MayPublish(request)) return exchange->Fail(412, "PreconditionFailed");
     Store(request.path, request.body, request.Header("x-amz-meta-tensorcask-save"));
     exchange->Answer(200, "");
     exchange->SetHeader("ETag", objects_[request.path].etag);
@@ -466,6 +464,13 @@ void LyingServer::Work(Exchange* exchange) {
   exchange->Fail(501, "NotImplemented");
 }
 
+bool LyingServer::MayPublish(const ServerRequest& request) const {
+  const auto found = objects_.find(request.path);
+  if (request.Header("if-none-match") == "*" && found != objects_.end()) return false;
+  const std::string wanted = request.Header("if-match");
+  return wanted.empty() || (found != objects_.end() && found->second.etag == wanted);
+}
+
 void LyingServer::Complete(Exchange* exchange) {
   const ServerRequest& request = exchange->request;
   const auto found = uploads_.find(request.query.at("uploadId"));
@@ -473,9 +478,7 @@ void LyingServer::Complete(Exchange* exchange) {
   const std::string success = absl::StrCat("<?xml version=\"1.0\"?><CompleteMultipartUploadResult><Key>",
                                            Encoded(request.path), "</Key></CompleteMultipartUploadResult>");
   if (is_done && repeats_complete) return exchange->Answer(200, success);
-  if (request.Header("if-none-match") == "*" && objects_.count(request.path) != 0) {
-    return exchange->Fail(412, "PreconditionFailed");
-  }
+  if (!MayPublish(request)) return exchange->Fail(412, "PreconditionFailed");
   if (found == uploads_.end() || is_done) return exchange->Fail(404, "NoSuchUpload");
   std::string bytes;
   size_t at = 0;

@@ -149,6 +149,7 @@ class LyingServer {
   void Read(Exchange* exchange);
   void List(Exchange* exchange);
   void ListUploads(Exchange* exchange);
+  bool MayPublish(const ServerRequest& request) const;  // by its conditions
   void Complete(Exchange* exchange);
   void Store(const std::string& path, std::string bytes, const std::string& save_id);
 

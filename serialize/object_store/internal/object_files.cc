@@ -376,6 +376,23 @@ IoResult ObjectFiles::Close(IoResult handle) {
 }
 
 IoResult ObjectFiles::Rename(const std::string& from, const std::string& to, OnExisting on_existing) {
+  using Kind = PublishCondition::Kind;
+  return Publish(from, to, {on_existing == OnExisting::kRefuse ? Kind::kNew : Kind::kNone, ""});
+}
+
+IoResult ObjectFiles::RenameOver(const std::string& from, const std::string& to, IoResult replaced) {
+  const std::shared_ptr<OpenObject> object = FindObject(replaced);
+  if (object == nullptr) return FailWith(-EBADF, "");
+  if (!IsStrongETag(object->etag)) {
+    return FailWith(-EOPNOTSUPP, absl::StrCat(to, ": the server tells no ETag by which a change could be noticed"));
+  }
+  ObjectUrl url;
+  if (const IoResult bad = ParsePath(to, &url); bad < 0) return bad;
+  if (url.name != object->url.name) return FailWith(-EINVAL, absl::StrCat(to, ": is not what was opened"));
+  return Publish(from, to, {PublishCondition::Kind::kSame, object->etag});
+}
+
+IoResult ObjectFiles::Publish(const std::string& from, const std::string& to, const PublishCondition& condition) {
   ObjectUrl url;
   if (const IoResult bad = ParsePath(to, &url); bad < 0) return bad;
   std::shared_ptr<Upload> upload;
@@ -391,7 +408,7 @@ IoResult ObjectFiles::Rename(const std::string& from, const std::string& to, OnE
   if (url.is_folder || upload->url().bucket != url.bucket || upload->url().key != url.key) {
     return FailWith(-EXDEV, absl::StrCat(from, ": was made to become ", upload->url().name, ", not ", to));
   }
-  const IoResult result = upload->Publish(on_existing == OnExisting::kRefuse);
+  const IoResult result = upload->Publish(condition);
   if (result < 0) return FailWith(result, upload->detail());
   std::lock_guard<std::mutex> lock(mutex_);
   uploads_.erase(from);

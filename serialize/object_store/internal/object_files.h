@@ -50,6 +50,7 @@ class ObjectFiles final : public FileSystem {
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override;
   IoResult Unmap(const char* data, size_t size_bytes) override;
   IoResult Rename(const std::string& from, const std::string& to, OnExisting on_existing) override;
+  IoResult RenameOver(const std::string& from, const std::string& to, IoResult replaced) override;
   IoResult Link(const std::string& from, const std::string& to) override;
   IoResult Lock(const std::string& path) override;
   IoResult RemoveUnlocked(const std::string& path) override;
@@ -74,6 +75,7 @@ class ObjectFiles final : public FileSystem {
   IoResult ReadPiece(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail);
   IoResult ReadSmall(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail);
   IoResult Request(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail);
+  IoResult Publish(const std::string& from, const std::string& to, const PublishCondition& condition);
   void RememberMissing(const std::string& path);
   bool IsFolder(const ObjectUrl& url, IoResult* result);
 

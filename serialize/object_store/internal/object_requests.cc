@@ -27,6 +27,11 @@ std::string XmlEscaped(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
+void AddCondition(const PublishCondition& condition, std::vector<std::string>* headers) {
+  if (condition.kind == PublishCondition::Kind::kNew) headers->push_back("If-None-Match: *");
+  if (condition.kind == PublishCondition::Kind::kSame) headers->push_back(absl::StrCat("If-Match: ", condition.etag));
+}
+
 }  // namespace
 
 std::string Crc32cHeader(absl::string_view body) {
@@ -90,11 +95,11 @@ HttpAnswer ObjectRequests::ReadRange(const ObjectUrl& url, const ExpectedRange& 
 }
 
 HttpAnswer ObjectRequests::Put(const ObjectUrl& url, absl::string_view body, const std::string& save_id,
-                               bool only_if_new) const {
+                               const PublishCondition& condition) const {
   HttpRequest request = Make("PUT", url, "put");
   request.headers = {kContentType, absl::StrCat("x-amz-checksum-crc32c: ", Crc32cHeader(body)),
                      absl::StrCat(kSaveHeader, save_id)};
-  if (only_if_new) request.headers.push_back("If-None-Match: *");
+  AddCondition(condition, &request.headers);
   request.body = body;
   request.is_single = true;
   return engine_->Send(request);
@@ -116,7 +121,8 @@ HttpAnswer ObjectRequests::PutPart(const ObjectUrl& url, const std::string& uplo
 }
 
 HttpAnswer ObjectRequests::CompleteUpload(const ObjectUrl& url, const std::string& upload_id,
-                                          absl::Span<const UploadedPart> parts, bool only_if_new) const {
+                                          absl::Span<const UploadedPart> parts,
+                                          const PublishCondition& condition) const {
   std::string body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (size_t i = 0; i < parts.size(); ++i) {
     absl::StrAppend(&body, "<Part><ChecksumCRC32C>", parts[i].crc32c, "</ChecksumCRC32C><ETag>",
@@ -125,7 +131,7 @@ HttpAnswer ObjectRequests::CompleteUpload(const ObjectUrl& url, const std::strin
   absl::StrAppend(&body, "</CompleteMultipartUpload>");
   HttpRequest request = Make("POST", url, "complete", {{"uploadId", upload_id}});
   request.headers = {"Content-Type: application/xml"};
-  if (only_if_new) request.headers.push_back("If-None-Match: *");
+  AddCondition(condition, &request.headers);
   request.body = body;
   request.is_single = true;
   request.is_slow = true;
@@ -133,7 +139,9 @@ HttpAnswer ObjectRequests::CompleteUpload(const ObjectUrl& url, const std::strin
 }
 
 HttpAnswer ObjectRequests::AbortUpload(const ObjectUrl& url, const std::string& upload_id) const {
-  return engine_->Send(Make("DELETE", url, "abort", {{"uploadId", upload_id}}));
+  HttpRequest request = Make("DELETE", url, "abort", {{"uploadId", upload_id}});
+  request.is_cleanup = true;
+  return engine_->Send(request);
 }
 
 HttpAnswer ObjectRequests::Delete(const ObjectUrl& url) const { return engine_->Send(Make("DELETE", url, "delete")); }

@@ -28,6 +28,13 @@ struct UploadedPart {
   std::string crc32c;  // as the header has it: base64 of the big-endian number
 };
 
+// On which an upload becomes an object.
+struct PublishCondition {
+  enum class Kind { kNone, kNew, kSame };
+  Kind kind = Kind::kNone;
+  std::string etag;  // kSame: that the object there still has it; a strong one
+};
+
 // The checksum of a body as x-amz-checksum-crc32c has it.
 std::string Crc32cHeader(absl::string_view body);
 
@@ -42,12 +49,13 @@ class ObjectRequests {
   HttpAnswer ReadRange(const ObjectUrl& url, const ExpectedRange& range) const;
 
   // S3 alone. Put and CompleteUpload are sent once: the caller finds out what a lost answer means.
-  HttpAnswer Put(const ObjectUrl& url, absl::string_view body, const std::string& save_id, bool only_if_new) const;
+  HttpAnswer Put(const ObjectUrl& url, absl::string_view body, const std::string& save_id,
+                 const PublishCondition& condition) const;
   HttpAnswer CreateUpload(const ObjectUrl& url, const std::string& save_id) const;  // the id: ParseUploadId(text)
   HttpAnswer PutPart(const ObjectUrl& url, const std::string& upload_id, int number, uint64_t offset,
                      absl::string_view body, const std::string& crc32c) const;
   HttpAnswer CompleteUpload(const ObjectUrl& url, const std::string& upload_id, absl::Span<const UploadedPart> parts,
-                            bool only_if_new) const;
+                            const PublishCondition& condition) const;
   HttpAnswer AbortUpload(const ObjectUrl& url, const std::string& upload_id) const;
   HttpAnswer Delete(const ObjectUrl& url) const;
   // A page of the objects whose keys begin with `prefix`; with `folders` only those of one level.

@@ -22,6 +22,7 @@ namespace tensorcask::internal {
 namespace {
 
 constexpr long kStallBytesPerSecond = 1024;
+constexpr int64_t kMostTimeoutMilliseconds = int64_t{1} << 30;
 constexpr int kSlowFactor = 10;  // completing an upload may take minutes
 constexpr long kCurlBufferBytes = 512L << 10;
 constexpr long kContinueMilliseconds = 1;  // a body is not held back for "100 Continue"
@@ -320,6 +321,7 @@ class RequestEngine::RangeReceiver final : public Receiver {
 RequestEngine::RequestEngine(const ObjectStoreOptions& options, std::string region,
                              std::shared_ptr<CredentialSource> credentials)
     : options_(options), region_(std::move(region)), credentials_(std::move(credentials)) {
+  SetDeadline(options.deadline);
   StartCurl();
 }
 
@@ -428,6 +430,10 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
   const int64_t stall = absl::ToInt64Seconds(absl::Ceil(options_.stall, absl::Seconds(1)));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kStallBytesPerSecond);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(stall * (request.is_slow ? kSlowFactor : 1)));
+  if (has_deadline() && !request.is_cleanup) {
+    const int64_t left = std::clamp<int64_t>(absl::ToInt64Milliseconds(TimeLeft()), 1, kMostTimeoutMilliseconds);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(left));
+  }
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "tensorcask");
   char words[CURL_ERROR_SIZE] = "";
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
@@ -551,12 +557,14 @@ void RequestEngine::Record(const HttpRequest& request, const Outcome& outcome, i
   options_.observer(record);
 }
 
-void RequestEngine::Pause(int attempt, const AnswerHeaders& headers) {
+void RequestEngine::Pause(int attempt, const AnswerHeaders& headers) const {
   static thread_local std::minstd_rand random(std::random_device{}());
   const absl::Duration most = std::min(kFirstPause * static_cast<double>(1 << std::min(attempt, 20)), kMaxPause);
   const absl::Duration jitter = most * std::uniform_real_distribution<double>(0, 1)(random);
   const absl::Duration asked = ParseRetryAfter(headers.retry_after, absl::Now()).value_or(absl::ZeroDuration());
-  std::this_thread::sleep_for(absl::ToChronoMicroseconds(std::max(jitter, std::min(asked, kMaxRetryAfter))));
+  absl::Duration pause = std::max(jitter, std::min(asked, kMaxRetryAfter));
+  if (has_deadline()) pause = std::clamp(TimeLeft(), absl::ZeroDuration(), pause);
+  std::this_thread::sleep_for(absl::ToChronoMicroseconds(pause));
 }
 
 HttpAnswer RequestEngine::Repeat(const HttpRequest& request,
@@ -570,6 +578,13 @@ HttpAnswer RequestEngine::Repeat(const HttpRequest& request,
   bool renew = false;
   bool was_renewed = false;
   for (int attempt = 0;; ++attempt) {
+    const bool is_late = has_deadline() && TimeLeft() <= absl::ZeroDuration();
+    if (is_late && (!request.is_cleanup || attempt > 0)) {
+      const std::string before = attempt > 0 ? absl::StrCat(", after ", answer.detail) : "";
+      answer.detail = absl::StrCat(request.method, " ", request.name, ": the deadline has passed", before);
+      answer.result = -ETIMEDOUT;
+      return answer;
+    }
     Credentials credentials;
     if (request.is_signed) {
       absl::StatusOr<Credentials> found = credentials_->Get(std::exchange(renew, false));

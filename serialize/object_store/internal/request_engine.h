@@ -10,7 +10,7 @@
 //
 //   ECONNREFUSED, EHOSTUNREACH, ECONNRESET, EAGAIN   no answer, or 408, 5xx, after all attempts
 //   EUSERS                                           429, and SlowDown, after all attempts
-//   ETIMEDOUT                                        a transfer stalled, after all attempts
+//   ETIMEDOUT                                        a transfer stalled, after all attempts; the deadline has passed
 //   EBADMSG                                          the answer is not what was asked for
 //   ESTALE                                           the object was replaced (412, or another ETag)
 //   ENOENT, EACCES, EOPNOTSUPP, EDESTADDRREQ, EIO    404; 401, 403; 405, 501; a redirect or another region; others
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -46,8 +47,9 @@ struct HttpRequest {
   std::vector<std::string> headers;  // "name: value"; those of signatures are added
   absl::string_view body;            // of PUT and POST
   bool is_signed = false;
-  bool is_slow = false;    // the server may work for minutes before it answers
-  bool is_single = false;  // one attempt: the caller finds out what a lost answer means
+  bool is_slow = false;     // the server may work for minutes before it answers
+  bool is_cleanup = false;  // is also sent after the deadline, once
+  bool is_single = false;   // one attempt: the caller finds out what a lost answer means
   uint64_t record_offset = 0;
   uint64_t max_text_bytes = uint64_t{8} << 20;
 };
@@ -86,8 +88,10 @@ class RequestEngine {
   HttpAnswer ReadRange(const HttpRequest& request, const ExpectedRange& range);
 
   // Sleeps before the attempt after `attempt`: a random part of 50 ms * 2^attempt, at most 20 s; longer if the server
-  // asks for it in Retry-After, at most a minute.
-  static void Pause(int attempt, const AnswerHeaders& headers);
+  // asks for it in Retry-After, at most a minute. Ends at the deadline.
+  void Pause(int attempt, const AnswerHeaders& headers) const;
+
+  void SetDeadline(absl::Time deadline) { deadline_ = absl::ToUnixNanos(deadline); }
 
   ObjectStoreStats stats() const;
   int max_attempts() const { return options_.max_attempts; }
@@ -102,6 +106,8 @@ class RequestEngine {
 
   std::unique_ptr<Connection> Acquire();
   void Release(std::unique_ptr<Connection> connection);
+  absl::Duration TimeLeft() const { return absl::FromUnixNanos(deadline_) - absl::Now(); }
+  bool has_deadline() const { return deadline_ != INT64_MAX; }
   Outcome Attempt(const HttpRequest& request, const Credentials& credentials, Receiver* receiver);
   HttpAnswer Repeat(const HttpRequest& request, const std::function<std::unique_ptr<Receiver>()>& make_receiver);
   HttpAnswer Judge(const HttpRequest& request, const Credentials& credentials, Outcome outcome, bool* may_pass) const;
@@ -111,6 +117,8 @@ class RequestEngine {
   const std::string region_;
   const std::shared_ptr<CredentialSource> credentials_;
   const OwnerProcess owner_;
+
+  std::atomic<int64_t> deadline_;  // in nanoseconds since 1970; INT64_MAX: none
 
   std::mutex mutex_;
   std::condition_variable released_;

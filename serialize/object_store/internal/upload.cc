@@ -205,16 +205,16 @@ IoResult Upload::SendRest() {
   return 0;
 }
 
-HttpAnswer Upload::AskToPublish(bool only_if_new) {
+HttpAnswer Upload::AskToPublish(const PublishCondition& condition) {
   if (upload_id_.empty()) {
-    HttpAnswer put = requests_->Put(url_, first_, save_id_, only_if_new);
+    HttpAnswer put = requests_->Put(url_, first_, save_id_, condition);
     if (put.result < 0 || !put.headers.etag.empty()) return put;
     put.result = -EBADMSG;
     put.is_open = true;
     put.detail = absl::StrCat("PUT ", url_.name, ": the answer has no ETag");
     return put;
   }
-  HttpAnswer answer = requests_->CompleteUpload(url_, upload_id_, parts_, only_if_new);
+  HttpAnswer answer = requests_->CompleteUpload(url_, upload_id_, parts_, condition);
   if (answer.result < 0) return answer;
   const absl::StatusOr<std::string> root = RootElementOf(answer.text);
   if (root.ok() && *root == "CompleteMultipartUploadResult") return answer;
@@ -224,9 +224,10 @@ HttpAnswer Upload::AskToPublish(bool only_if_new) {
   return answer;
 }
 
-Upload::Winner Upload::FindWinner(IoResult* result) {
+Upload::Winner Upload::FindWinner(IoResult* result, std::string* etag) {
   const HttpAnswer answer = requests_->Head(url_);
   *result = answer.result;
+  *etag = answer.headers.etag;
   if (answer.result == -ENOENT) return Winner::kNone;
   if (answer.result < 0) {
     detail_ = answer.detail;
@@ -235,13 +236,14 @@ Upload::Winner Upload::FindWinner(IoResult* result) {
   return answer.headers.save_id == save_id_ ? Winner::kUs : Winner::kAnother;
 }
 
-IoResult Upload::Publish(bool only_if_new) {
+IoResult Upload::Publish(const PublishCondition& condition) {
+  using Kind = PublishCondition::Kind;
   if (save_id_.empty()) return Fail(-EIO, "the system gives no random bytes");
   const IoResult sent = SendRest();
   if (sent < 0) return sent;
   int refused_digests = 0;
   for (int attempt = 0;; ++attempt) {
-    HttpAnswer answer = AskToPublish(only_if_new);
+    HttpAnswer answer = AskToPublish(condition);
     if (answer.result >= 0) return 0;
     const bool is_last = attempt + 1 >= requests_->engine()->max_attempts();
     const bool is_gone = answer.code == "NoSuchUpload" || (answer.status == 404 && !upload_id_.empty());
@@ -253,11 +255,17 @@ IoResult Upload::Publish(bool only_if_new) {
     if (!is_refused_for_now) {
       is_uncertain_ = answer.is_open;
       IoResult found = 0;
-      const Winner winner = FindWinner(&found);
+      std::string etag;
+      const Winner winner = FindWinner(&found, &etag);
       if (winner == Winner::kUs) return 0;
-      if (winner == Winner::kAnother && only_if_new) {
+      if (winner == Winner::kAnother && condition.kind == Kind::kNew) {
         is_uncertain_ = false;
         return Fail(-EEXIST, absl::StrCat(url_.name, ": another writer published it first"));
+      }
+      const bool is_replaced = winner == Winner::kNone || (winner == Winner::kAnother && etag != condition.etag);
+      if (is_replaced && condition.kind == Kind::kSame) {
+        is_uncertain_ = false;
+        return Fail(-ESTALE, absl::StrCat(url_.name, ": another writer replaced or removed it first"));
       }
       // Not even of a refusal without a doubt is it taken for granted that nothing happened.
       if (is_refused && winner != Winner::kUnknown) return Fail(answer.result, answer.detail);
@@ -273,7 +281,7 @@ IoResult Upload::Publish(bool only_if_new) {
       }
     }
     if (is_last) return Fail(answer.result, absl::StrCat(answer.detail, ", after ", attempt + 1, " attempts"));
-    RequestEngine::Pause(attempt, answer.headers);
+    requests_->engine()->Pause(attempt, answer.headers);
   }
 }
 
@@ -286,7 +294,8 @@ IoResult Upload::Remove() {
   if (!is_uncertain_) return 0;
   // A store may answer the abort of a completed upload as if it had removed something.
   IoResult result = 0;
-  const Winner winner = FindWinner(&result);
+  std::string etag;
+  const Winner winner = FindWinner(&result, &etag);
   if (winner == Winner::kUs) return Fail(-ENOENT, "");
   if (winner == Winner::kUnknown) return result;
   // A single PUT without an answer may still arrive: nothing can take it back.

@@ -2,7 +2,7 @@
 //
 //   Upload upload(&requests, &threads, url, /*part_bytes=*/0, /*connections=*/16);
 //   upload.Append(bytes);
-//   upload.Publish(/*only_if_new=*/true);
+//   upload.Publish({PublishCondition::Kind::kNew, ""});
 //
 // The bytes are gathered into parts. The first part stays in memory until Publish, so that a header can still be
 // changed (WriteAt); a file that fits into it needs one request. The others are sent by other threads while more is
@@ -56,9 +56,10 @@ class Upload {
   // Nothing more will be written. The parts that are left are sent by Publish.
   IoResult Close();
 
-  // Makes the object visible, whole. With `only_if_new`, -EEXIST if there is one of that name. After an error it may be
-  // that the object is there; Remove tells.
-  IoResult Publish(bool only_if_new);
+  // Makes the object visible, whole. -EEXIST if the condition is that there is none of that name, and there is one;
+  // -ESTALE if it is that the object has an ETag, and it has another one or is gone. After other errors it may be that
+  // the object is there; Remove tells.
+  IoResult Publish(const PublishCondition& condition);
 
   // Removes what was sent. -ENOENT if the object was published after all: it stays. Another error: that is unknown.
   IoResult Remove();
@@ -76,8 +77,9 @@ class Upload {
   IoResult SendPart(size_t index, std::string bytes);
   void SendNow(size_t index, const std::string& bytes);
   IoResult SendRest();
-  HttpAnswer AskToPublish(bool only_if_new);
-  Winner FindWinner(IoResult* result);
+  HttpAnswer AskToPublish(const PublishCondition& condition);
+  // *etag: of the object that is there.
+  Winner FindWinner(IoResult* result, std::string* etag);
   IoResult Fail(IoResult result, std::string detail);
 
   const ObjectRequests* const requests_;
