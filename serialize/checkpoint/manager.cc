@@ -224,6 +224,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   absl::Status CheckNotNeeded(int64_t step);
   absl::StatusOr<int64_t> BaseOf(int64_t step);
   absl::StatusOr<std::vector<int64_t>> NoLongerKept(int64_t saved);
+  absl::Status KeepBasesOfOthers(std::set<int64_t>* removed) const;
   absl::Status WriteState(int64_t saved, const std::vector<int64_t>& removed) const;
   absl::Status RemoveSteps(const std::vector<int64_t>& steps);
   absl::Status RemoveLeftovers(const std::vector<std::string>& names);
@@ -234,6 +235,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   const std::string folder_;
   CheckpointManagerOptions options_;
   FileLock lock_;                   // holds nothing where there are no locks
+  bool is_open_ = false;            // Start has succeeded
   std::vector<std::string> notes_;  // of Open
   // An operation failed, so the folder may hold more or fewer steps than steps_.
   bool in_doubt_ = false;
@@ -252,6 +254,7 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   bool running_ = false;
   std::map<int64_t, Step> steps_;
   std::set<int64_t> passing_;  // those of steps_ that are not kept for good
+  std::set<int64_t> gone_;     // those that this manager removed, where others may still name them
 };
 
 absl::Status CheckpointManager::Impl::Start() {
@@ -260,6 +263,7 @@ absl::Status CheckpointManager::Impl::Start() {
   TakeTimesFromStateFile();
   CASK_RETURN_IF_ERROR(Scan());
   base_step_ = FindBaseStep();
+  is_open_ = true;
   return absl::OkStatus();
 }
 
@@ -301,7 +305,10 @@ bool CheckpointManager::Impl::IsNoFile(const std::string& path) const {
 
 // Lists the steps, and removes the files that killed and failed saves left.
 absl::Status CheckpointManager::Impl::Scan() {
-  CASK_ASSIGN_OR_RETURN(StepFolder found, checkpoint::ListSteps(folder_, options_.name, files()));
+  absl::StatusOr<StepFolder> listed = checkpoint::ListSteps(folder_, options_.name, files());
+  // In an object store there is no folder before its first file.
+  if (absl::IsNotFound(listed.status()) && !lock_.is_held()) listed = StepFolder();
+  CASK_ASSIGN_OR_RETURN(StepFolder found, std::move(listed));
   // Checks that the newest indexes are regular files, so that a folder of that name is not counted among the steps to
   // keep. Older ones, of which there may be many, are checked when they are to be removed.
   auto newest = found.steps.rbegin();
@@ -327,6 +334,8 @@ absl::Status CheckpointManager::Impl::Scan() {
       continue;
     }
     const auto known = steps_.find(step);
+    // Without a lock, what appeared since Open may be another manager's: this one neither counts nor removes it.
+    if (is_open_ && !lock_.is_held() && known == steps_.end()) continue;
     const auto time = times_.find(step);
     steps[step] = {std::move(files_of_step.data),
                    known != steps_.end()  ? known->second.saved_at
@@ -374,6 +383,11 @@ absl::StatusOr<CheckpointWriter> CheckpointManager::Impl::Begin(int64_t step, bo
       return Annotate(
           whole,
           absl::StrCat(prefix, ": the step exists and was not replaced, because only a damaged step is replaced"));
+    }
+    if (!lock_.is_held()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(prefix, ": the step is damaged and was not replaced, because without locks another manager may ",
+                       "be replacing it; remove ", checkpoint::IndexPath(prefix), " first: ", whole.message()));
     }
     CASK_RETURN_IF_ERROR(CheckNotNeeded(step));
     in_doubt_ = true;
@@ -491,6 +505,7 @@ absl::Status CheckpointManager::Impl::End(int64_t step) {
     const std::lock_guard<std::mutex> lock(mutex_);
     steps_[step] = std::move(saved);
     if (!IsKeptForGood(step)) passing_.insert(step);
+    gone_.erase(step);
   }
   const absl::StatusOr<std::vector<int64_t>> remove = NoLongerKept(step);
   absl::Status status = remove.ok() ? WriteState(step, *remove) : remove.status();
@@ -516,6 +531,7 @@ absl::StatusOr<std::vector<int64_t>> CheckpointManager::Impl::NoLongerKept(int64
   if (steps.empty()) return std::vector<int64_t>();
   if (options_.full_every > 1) steps.erase(full_step_);
   steps.erase(base_step_);
+  if (!lock_.is_held()) CASK_RETURN_IF_ERROR(KeepBasesOfOthers(&steps));
   std::vector<int64_t> kept;
   for (const auto& [step, known] : steps_) {
     if (steps.count(step) == 0) kept.push_back(step);
@@ -525,21 +541,54 @@ absl::StatusOr<std::vector<int64_t>> CheckpointManager::Impl::NoLongerKept(int64
   return std::vector<int64_t>(steps.begin(), steps.end());
 }
 
+// Steps of other managers may be deltas to a step that this one is about to remove.
+absl::Status CheckpointManager::Impl::KeepBasesOfOthers(std::set<int64_t>* removed) const {
+  CASK_ASSIGN_OR_RETURN(const StepFolder found, checkpoint::ListSteps(folder_, options_.name, files()));
+  for (const auto& [step, files_of_step] : found.steps) {
+    if (!files_of_step.has_index || steps_.count(step) != 0) continue;
+    const absl::StatusOr<std::string> prefix = checkpoint::BasePrefixOf(PrefixOf(step), files());
+    if (!prefix.ok() && !CanBePassedOver(prefix.status())) return prefix.status();
+    int64_t base = kNoStep;
+    if (prefix.ok() && checkpoint::ParseStepName(*prefix, options_.name, &base)) removed->erase(base);
+  }
+  return absl::OkStatus();
+}
+
 // As TensorFlow's manager writes it: the steps that are not kept permanently, and the newest one. TensorFlow's manager
 // removes the checkpoints that the file names.
 absl::Status CheckpointManager::Impl::WriteState(int64_t saved, const std::vector<int64_t>& removed) const {
-  CheckpointState state;
-  const auto add = [&](int64_t step) {
-    state.latest = absl::StrCat(options_.name, "-", step);
-    state.all.push_back(state.latest);
-    state.saved_at.push_back(steps_.at(step).saved_at);
-  };
+  std::map<int64_t, double> times;
   for (const int64_t step : passing_) {
-    if (step != saved && !std::binary_search(removed.begin(), removed.end(), step)) add(step);
+    if (!std::binary_search(removed.begin(), removed.end(), step)) times[step] = steps_.at(step).saved_at;
   }
-  add(saved);
-  state.last_preserved_at = last_preserved_at_;
-  return WriteCheckpointState(checkpoint::StatePath(folder_), state, options_.writer.sync, files());
+  times.erase(saved);
+  // `others`: from step to time. `preserved_at`: what they say of it.
+  const auto make = [&](std::map<int64_t, double> others, double preserved_at) {
+    CheckpointState state;
+    const auto add = [&](int64_t step, double saved_at) {
+      state.latest = absl::StrCat(options_.name, "-", step);
+      state.all.push_back(state.latest);
+      state.saved_at.push_back(saved_at);
+    };
+    others.insert(times.begin(), times.end());
+    for (const auto& [step, saved_at] : others) add(step, saved_at);
+    add(saved, steps_.at(saved).saved_at);
+    state.last_preserved_at = std::max(last_preserved_at_, preserved_at);
+    return state;
+  };
+  const std::string path = checkpoint::StatePath(folder_);
+  if (lock_.is_held()) return WriteCheckpointState(path, make({}, 0), options_.writer.sync, files());
+  // Other managers write it, too: what they have added stays.
+  const auto change = [&](const CheckpointState& found) {
+    std::map<int64_t, double> others;
+    for (size_t i = 0; i < found.all.size(); ++i) {
+      int64_t step = 0;
+      const bool is_other = checkpoint::ParseStepName(found.all[i], options_.name, &step) && steps_.count(step) == 0;
+      if (is_other && gone_.count(step) == 0) others[step] = found.saved_at.empty() ? 0 : found.saved_at[i];
+    }
+    return make(std::move(others), found.last_preserved_at);
+  };
+  return UpdateCheckpointState(path, change, options_.writer.sync, files());
 }
 
 // An index must never lack its data files. So the indexes are removed first, durably, and then the data files; those of
@@ -557,6 +606,7 @@ absl::Status CheckpointManager::Impl::RemoveSteps(const std::vector<int64_t>& st
     if (is_ours) std::move(known->second.data.begin(), known->second.data.end(), std::back_inserter(data));
     steps_.erase(known);
     passing_.erase(step);
+    if (!lock_.is_held()) gone_.insert(step);
   }
   if (options_.writer.sync) CASK_RETURN_IF_ERROR(SyncFolder(folder_, files()));
   return RemoveLeftovers(data);

@@ -16,8 +16,18 @@
 // with the highest number. A folder with the name of an index (ckpt-7.index) is not a step; the manager leaves it
 // alone, with the data files of its number.
 //
-// A folder has one manager at a time and any number of readers. Open acquires a lock. It is released when the manager
-// is destroyed or its process ends. A manager has one caller at a time.
+// Where there are no locks, as in an object store, a folder may have several managers, for example of a job that was
+// started again while it still ran. They do not destroy each other's steps:
+// - A step is only published under names that are free: of two managers that save one step one gets AlreadyExists.
+// - A manager counts and removes only steps that it found when it was opened or saved itself, never a step that a step
+//   of another manager is a delta to. A step whose save failed is not counted, though it may be there.
+// - The state file is replaced only if it is still the one that was read, and keeps the steps that others added
+//   (state_file.h, UpdateCheckpointState).
+// - Nothing is removed that is not a step: what killed saves left stays (`tensorcask clean` finds it). A damaged step
+//   is not replaced: Save returns FailedPrecondition.
+//
+// Otherwise a folder has one manager at a time. Any number of readers is possible. Open acquires a lock. It is released
+// when the manager is destroyed or its process ends. A manager has one caller at a time.
 //
 // After fork(2) only the parent has the manager: the copy of a child waits for nothing when it is destroyed, Save and
 // SaveInBackground return FailedPrecondition, and steps() is empty. The manager of the parent releases the lock for
@@ -113,9 +123,8 @@ class CheckpointManager {
   absl::StatusOr<BackgroundSave> SaveInBackground(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
 
   std::vector<int64_t> steps() const;  // that exist, ascending
-  // Sentences about unusual things that Open found. Where the file system has no locks, Open says so here and goes on:
-  // two managers of one folder then do not overwrite each other's steps, since a step is only published under a name
-  // that is free, but each may remove old steps of the other. What killed saves left stays.
+  // Sentences about unusual things that Open found. Where the file system has no locks, as in an object store, Open
+  // says so here and goes on. See the comment of this header.
   const std::vector<std::string>& notes() const;
   std::string PrefixOf(int64_t step) const;
   absl::StatusOr<LatestCheckpoint> Latest(CheckStep check = CheckStep::kEverything) const;

@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/checkpoint/state_file.h"
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -99,14 +100,28 @@ absl::StatusOr<CheckpointState> ParseState(absl::string_view text) {
 
 }  // namespace checkpoint
 
-absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path, FileSystem* file_system) {
+namespace {
+
+absl::StatusOr<CheckpointState> ReadState(const std::string& path, const ReadOptions& read) {
   constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
-  ReadOptions read;
-  read.file_system = file_system;
   CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> text, ReadWholeFile(path, kMaxBytes, read));
   absl::StatusOr<CheckpointState> state = checkpoint::ParseState(text->bytes());
   if (!state.ok()) return absl::DataLossError(absl::StrCat(path, ": ", state.status().message()));
   return state;
+}
+
+absl::Status WriteState(const std::string& path, const CheckpointState& state, Publication* publish) {
+  CASK_ASSIGN_OR_RETURN(FileSink * sink, publish->Add(path));
+  CASK_RETURN_IF_ERROR(sink->Append(checkpoint::EncodeState(state)));
+  return publish->Commit();
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path, FileSystem* file_system) {
+  ReadOptions read;
+  read.file_system = file_system;
+  return ReadState(path, read);
 }
 
 absl::Status WriteCheckpointState(const std::string& path, const CheckpointState& state, bool sync,
@@ -114,9 +129,36 @@ absl::Status WriteCheckpointState(const std::string& path, const CheckpointState
   CASK_CHECK(state.saved_at.empty() || state.saved_at.size() == state.all.size(),
              "WriteCheckpointState: a time for each checkpoint, or none");
   Publication publish({file_system, sync, /*overwrite=*/true});
-  CASK_ASSIGN_OR_RETURN(FileSink * sink, publish.Add(path));
-  CASK_RETURN_IF_ERROR(sink->Append(checkpoint::EncodeState(state)));
-  return publish.Commit();
+  return WriteState(path, state, &publish);
+}
+
+absl::Status UpdateCheckpointState(const std::string& path,
+                                   absl::FunctionRef<CheckpointState(const CheckpointState&)> change, bool sync,
+                                   FileSystem* file_system) {
+  constexpr int kMaxAttempts = 8;
+  ReadOptions read;
+  read.file_system = file_system;
+  absl::Status status;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    CheckpointState state;
+    const absl::StatusOr<std::shared_ptr<const ByteSource>> old = OpenFileSource(path, read);
+    if (!old.ok() && !absl::IsNotFound(old.status())) return old.status();
+    Publication publish({file_system, sync, /*overwrite=*/old.ok()});
+    if (old.ok()) {
+      ReadOptions read_old = read;
+      read_old.source = *old;
+      absl::StatusOr<CheckpointState> found = ReadState(path, read_old);
+      status = found.status();
+      if (absl::IsAborted(status) || absl::IsNotFound(status)) continue;  // it was replaced or removed meanwhile
+      if (!found.ok() && !absl::IsDataLoss(status)) return status;
+      if (found.ok()) state = *std::move(found);
+      publish.ReplaceOnly(*old);
+    }
+    status = WriteState(path, change(state), &publish);
+    if (!absl::IsAborted(status) && !absl::IsAlreadyExists(status)) return status;
+  }
+  return absl::AbortedError(absl::StrCat("other writers replaced the file ", kMaxAttempts,
+                                         " times at the same time; the last: ", status.message()));
 }
 
 }  // namespace tensorcask

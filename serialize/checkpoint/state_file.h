@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -44,6 +45,15 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path,
 // Errors: from errno, naming the file; the path then has the old file or the new one.
 absl::Status WriteCheckpointState(const std::string& path, const CheckpointState& state, bool sync,
                                   FileSystem* file_system = FileSystem::Posix());
+
+// Replaces the state by what `change` returns for the state that is there, which is empty if there is no file or none
+// that can be read as one. Several writers may do so at the same time, where the file system can replace a file only if
+// it is still the one that was read (FileSystem::RenameOver): if another writer was first, `change` is called with the
+// new state, up to 8 times. On other file systems the last writer wins.
+// Errors: Aborted if another writer was first each time; as WriteCheckpointState.
+absl::Status UpdateCheckpointState(const std::string& path,
+                                   absl::FunctionRef<CheckpointState(const CheckpointState&)> change, bool sync,
+                                   FileSystem* file_system = FileSystem::Posix());
 
 namespace checkpoint {
 
