@@ -1,4 +1,4 @@
-"""The macros of all BUILD files: cask_room, cask_cc_library, cask_cc_test, cask_cc_binary and cask_proto_library.
+"""The macros of all BUILD files: cask_room, cask_cc_library, cask_cc_test, cask_cc_binary and those of protos.
 
 They put the prefix `tensorcask/` before the path of each header and each proto. A project that depends on this one may
 have a `tensor/shape.h` or a `proto/tensor.proto` of its own. With bare paths, the compiler would find the project's
@@ -201,6 +201,49 @@ def cask_proto_library(name, srcs, deps = [], visibility = None, **kwargs):
         name = name[:-len("_proto")] + "_cc_proto",
         visibility = visibility,
         deps = [":" + name],
+    )
+
+def cask_grpc_library(name, srcs, deps, imports = [], visibility = None):
+    """The service of a .proto file, included as "tensorcask/<package>/x.grpc.pb.h". Only where gRPC is installed.
+
+    Args:
+      name: of the library.
+      srcs: one .proto file.
+      deps: the cc_proto_library with the messages.
+      imports: the other files of the package that it imports.
+      visibility: of the library.
+    """
+    source = srcs[0]
+    stem = source[:-len(".proto")]
+    outs = [stem + ".grpc.pb.h", stem + ".grpc.pb.cc"]
+    root = "$(RULEDIR)/" + name + "_protos"
+    folder = root + "/" + _prefix()
+    native.genrule(
+        name = name + "_code",
+        srcs = srcs + imports,
+        outs = outs,
+        cmd = " && ".join([
+            "mkdir -p " + folder,
+            "cp $(SRCS) " + folder,
+            "$(execpath @com_google_protobuf//:protoc) --proto_path=" + root +
+            " --plugin=protoc-gen-grpc=$(execpath @grpc//:grpc_cpp_plugin) --grpc_out=" + root + " " +
+            _prefix() + "/" + source,
+            "mv " + " ".join([folder + "/" + out for out in outs]) + " $(RULEDIR)",
+        ]),
+        tags = ["manual"],  # without gRPC, only the library below is skipped by itself
+        tools = [
+            "@com_google_protobuf//:protoc",
+            "@grpc//:grpc_cpp_plugin",
+        ],
+        visibility = ["//visibility:private"],
+    )
+    cc_library(
+        name = name,
+        srcs = [outs[1]],
+        hdrs = [outs[0]],
+        include_prefix = _prefix(),
+        visibility = visibility,
+        deps = deps + ["@grpc//:grpc++"],
     )
 
 def cask_script_test(name, **kwargs):

@@ -36,6 +36,7 @@ REPOSITORIES = {
     "event2/": "libevent",
     "gmock/": "com_google_googletest",
     "google/protobuf/": "com_google_protobuf",
+    "grpcpp/": "grpc",
     "gtest/": "com_google_googletest",
     "hdf5/": "hdf5",
     "leveldb/": "leveldb",
@@ -87,6 +88,7 @@ class Targets:
                 label = f"//{file.package}:{arguments['name']}"
                 names = arguments.get("deps", []) + [name for name in [arguments.get("actual")] if name]
                 self.rules[label] = (file.package, rule, arguments)
+                names += ["@grpc//:grpc++"] if rule == "cask_grpc_library" else []
                 self.deps[label] = [file.label(name) or self.elsewhere(name) for name in names]
                 if rule == "cask_proto_library":
                     self.deps[label[: -len("_proto")] + "_cc_proto"] = ["@com_google_protobuf//:protobuf"]
@@ -140,6 +142,14 @@ class TheTree(unittest.TestCase):
         count, problems = check(source_tree.root())
         self.assertGreater(count, 200)
         self.assertEqual(problems, [], "\n" + "\n".join(problems))
+
+
+    def test_only_the_service_needs_grpc(self):
+        targets = Targets(source_tree.root())
+        needing = {label for label in targets.rules if "@grpc" in targets.reaches(label)}
+        self.assertIn("//serialize/rpc:rpc", needing)
+        others = {label for label in needing if not label.startswith(("//serialize/rpc:", "//tests/serialize/rpc:"))}
+        self.assertEqual(others, {"//:rpc", "//proto:exchange_service_cc_grpc"})
 
 
 class MadeUpTree(unittest.TestCase):

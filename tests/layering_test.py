@@ -86,6 +86,7 @@ ELSEWHERE = {
     "event2/": {"tools", "tests"},
     "gmock/": {"tests"},
     "google/protobuf/": {room for room, floor in FLOORS.items() if floor in PROTO_FLOORS},
+    "grpcpp/": {"serialize/rpc", "tests"},
     "gtest/": {"tests"},
     "hdf5/": {"tests"},
     "leveldb/": {"tests"},
@@ -168,7 +169,7 @@ def problem_with(root, path, room, quote, target):
     if quote == "<":
         return f"<{target}> is ours: it belongs in quotes"
     ours = target[len("tensorcask/") :]
-    wanted = ours[: -len(".pb.h")] + ".proto" if ours.endswith(".pb.h") else ours
+    wanted = re.sub(r"(?:\.grpc)?\.pb\.h$", ".proto", ours)
     if not os.path.isfile(os.path.join(root, wanted)):
         return f"{wanted} does not exist"
     other = room_of(ours)

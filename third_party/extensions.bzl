@@ -1,6 +1,6 @@
 """What MODULE.bazel needs besides modules. Read by versions of Bazel that have modules, and by no other."""
 
-load("//third_party:repositories.bzl", "system_libraries_for_development")
+load("//third_party:repositories.bzl", "system_libraries_for_development", "write_grpc_absent")
 
 _RULES = """load("@com_google_protobuf//bazel:cc_proto_library.bzl", _cc_proto_library = "cc_proto_library")
 load("@com_google_protobuf//bazel:proto_library.bzl", _proto_library = "proto_library")
@@ -17,10 +17,14 @@ def _rules_repository_impl(repository_ctx):
 
 _rules_repository = repository_rule(implementation = _rules_repository_impl)
 
+_grpc_absent_repository = repository_rule(implementation = write_grpc_absent)
+
 def _rules_impl(_):
     _rules_repository(name = "tensorcask_rules")
+    _grpc_absent_repository(name = "grpc")
 
-# @tensorcask_rules: the rules of protobuf and of scripts, which under a WORKSPACE are Bazel's own.
+# @tensorcask_rules: the rules of protobuf and of scripts, which under a WORKSPACE are Bazel's own. @grpc: without gRPC,
+# because the library of the system has another protobuf than the modules.
 rules = module_extension(implementation = _rules_impl)
 
 def _define(rule, name, **kwargs):

@@ -158,6 +158,56 @@ _system_protobuf = repository_rule(
     local = True,
 )
 
+# @grpc where gRPC is not installed. No platform has the value `installed`, so targets that need it are incompatible with
+# each: Bazel skips them in `bazel test //...`, and says why where one is named.
+_GRPC_ABSENT = """load("@rules_cc//cc:defs.bzl", "cc_library")
+
+package(default_visibility = ["//visibility:public"])
+
+constraint_setting(name = "grpc")
+
+constraint_value(
+    name = "installed",
+    constraint_setting = ":grpc",
+)
+
+[
+    cc_library(
+        name = name,
+        target_compatible_with = [":installed"],
+    )
+    for name in ["grpc++", "grpc++_reflection"]
+]
+
+exports_files(["grpc_cpp_plugin"])
+"""
+
+def write_grpc_absent(repository_ctx):
+    """The repository of a project or machine without gRPC."""
+    repository_ctx.file("BUILD.bazel", _GRPC_ABSENT, executable = False)
+    repository_ctx.file("grpc_cpp_plugin", "")  # never run
+
+def _system_grpc_impl(repository_ctx):
+    pkg_config = repository_ctx.which("pkg-config")
+    plugin = repository_ctx.which("grpc_cpp_plugin")
+    flags = repository_ctx.execute([pkg_config, "--libs", "grpc++"]) if pkg_config else None
+    if not flags or flags.return_code != 0 or not plugin or not _has_header(repository_ctx, "grpcpp/grpcpp.h"):
+        write_grpc_absent(repository_ctx)
+        return
+    repository_ctx.symlink(plugin, "grpc_cpp_plugin")
+    links = [flag for flag in flags.stdout.strip().split(" ") if flag]
+    libraries = _cc_library("grpc++", links) + _cc_library("grpc++_reflection", ["-lgrpc++_reflection"] + links)
+    exports = "\nexports_files([\"grpc_cpp_plugin\"])\n"
+    repository_ctx.file("BUILD.bazel", _BUILD_HEAD + exports + libraries, executable = False)
+
+# gRPC, which is optional: without it, the targets that need it are skipped.
+_system_grpc = repository_rule(
+    implementation = _system_grpc_impl,
+    attrs = {"package": attr.string(mandatory = True)},
+    environ = ["PKG_CONFIG_PATH"],
+    local = True,
+)
+
 def _files_impl(repository_ctx):
     for path, text in repository_ctx.attr.files.items():
         repository_ctx.file(path, text, executable = False)
@@ -311,6 +361,8 @@ def tensorcask_repositories():
     _maybe(_system_library, "curl", modules = {":curl": "libcurl"}, package = "libcurl4-openssl-dev")
     _maybe(_system_library, "libexpat", modules = {":libexpat": "expat"}, package = "libexpat1-dev")
     _maybe(_system_headers, "eigen", package = "libeigen3-dev", path = "/usr/include/eigen3")
+
+    _maybe(_system_grpc, "grpc", package = "libgrpc++-dev protobuf-compiler-grpc")  # optional
 
     # For tests and tools.
     _maybe(

@@ -42,6 +42,10 @@ PACKAGES = re.findall(
 PACKAGES = {name: packages.split() for name, packages in PACKAGES}
 
 
+# What is built where its library is installed, and skipped elsewhere.
+OPTIONAL = {"grpc"}
+
+
 class Targets:
     """All rules of the BUILD files: which exist, which are built by a pattern, what they depend on."""
 
@@ -70,7 +74,7 @@ class Targets:
             labels = self.matching(pattern)
             assert labels, pattern
             for label in labels:
-                for repository in self.repositories_of(label):
+                for repository in set(self.repositories_of(label)) - OPTIONAL:
                     needed |= set(PACKAGES[repository])
         return needed
 

@@ -1,0 +1,561 @@
+#include "tensorcask/serialize/rpc/remote_archive.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/proto/exchange_service.grpc.pb.h"
+#include "tensorcask/proto/exchange_service.pb.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/rpc/internal/grpc_status.h"
+#include "tensorcask/serialize/rpc/internal/piece_receiver.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
+#include "tensorcask/serialize/wire/shape_codec.h"
+#include "tensorcask/serialize/wire/slice_codec.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/strided/device_elements.h"
+
+namespace tensorcask {
+namespace {
+
+using rpc::FromGrpc;
+using rpc::PieceReceiver;
+using rpc::PullTarget;
+namespace v1 = rpc::v1;
+
+constexpr char kPullMethod[] = "/tensorcask.rpc.v1.TensorExchange/Pull";
+constexpr int kMaxMessageBytes = 8 << 20;  // a page of the list; a piece has at most kMaxPieceBytes
+// Frames as large as a piece. 64 KiB, what gRPC takes by itself, costs a third of the speed.
+constexpr int kMaxFrameBytes = 2 << 20;
+constexpr size_t kMaxEncodingBytes = 64;
+constexpr absl::Duration kMaxDelay = absl::Seconds(5);
+// The items of one request, at most: a server accepts 4 MiB.
+constexpr size_t kMaxItemsBytes = size_t{2} << 20;
+constexpr absl::Duration kNeverWaits = absl::Hours(24 * 365);
+
+std::chrono::system_clock::time_point TimePoint(absl::Duration from_now) {
+  const absl::Duration wait = std::min(from_now, kNeverWaits);
+  return std::chrono::system_clock::now() + absl::ToChronoMicroseconds(wait);
+}
+
+// The connection was lost, which says nothing about the tensors. gRPC tells a stream that the server reset with
+// INTERNAL or CANCELLED; this client cancels no call whose status it reads.
+bool IsInterruption(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:
+      return true;
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+      return absl::StrContains(status.error_message(), "RST_STREAM") ||
+             absl::StrContains(status.error_message(), "Stream removed");
+    default:
+      return false;
+  }
+}
+
+struct Address {
+  std::string target;  // HOST:PORT
+  std::string prefix;  // "NAME/" or ""
+  bool tls = false;
+};
+
+absl::StatusOr<Address> ParseAddress(const std::string& text) {
+  Address address;
+  absl::string_view rest = text;
+  address.tls = absl::ConsumePrefix(&rest, RemoteArchiveFormat::kTlsScheme);
+  const bool has_scheme = address.tls || absl::ConsumePrefix(&rest, RemoteArchiveFormat::kScheme);
+  const size_t slash = rest.find('/');
+  const absl::string_view host = rest.substr(0, slash);
+  const size_t colon = host.rfind(':');
+  if (!has_scheme || colon == absl::string_view::npos || colon == 0 || colon + 1 == host.size() ||
+      host.find_first_not_of("0123456789", colon + 1) != absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Quoted(text), " is no address of a server; wanted grpc://HOST:PORT or grpc://HOST:PORT/NAME"));
+  }
+  address.target = std::string(host);
+  if (slash != absl::string_view::npos) address.prefix = std::string(rest.substr(slash + 1));
+  if (!address.prefix.empty() && !absl::EndsWith(address.prefix, "/")) address.prefix += "/";
+  return address;
+}
+
+// Waits for the one operation that is under way.
+enum class Waited { kDone, kFailed, kTimeout };
+Waited Wait(grpc::CompletionQueue* queue, absl::Duration timeout) {
+  void* tag = nullptr;
+  bool ok = false;
+  switch (queue->AsyncNext(&tag, &ok, TimePoint(timeout))) {
+    case grpc::CompletionQueue::GOT_EVENT:
+      return ok ? Waited::kDone : Waited::kFailed;
+    case grpc::CompletionQueue::TIMEOUT:
+      return Waited::kTimeout;
+    case grpc::CompletionQueue::SHUTDOWN:
+      break;
+  }
+  return Waited::kFailed;
+}
+
+// One Pull in the thread of the caller, over messages that are not parsed.
+class PullCall {
+ public:
+  using Stub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  // `timeout` is that of the whole call, `stall` of each message.
+  PullCall(Stub* stub, absl::Duration timeout, absl::Duration stall) : stall_(stall) {
+    if (timeout < kNeverWaits) context_.set_deadline(TimePoint(timeout));
+    stream_ = stub->PrepareCall(&context_, kPullMethod, &queue_);
+  }
+  ~PullCall() {
+    if (under_way_) {
+      context_.TryCancel();
+      Wait(&queue_, absl::InfiniteDuration());
+    }
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) continue;
+  }
+
+  // False: the call has ended, and Finish says why.
+  absl::StatusOr<bool> Begin(const grpc::ByteBuffer& request) {
+    stream_->StartCall(this);
+    CASK_ASSIGN_OR_RETURN(const bool started, Step());
+    if (!started) return false;
+    stream_->WriteLast(request, grpc::WriteOptions(), this);
+    return Step();
+  }
+  absl::StatusOr<bool> Read(grpc::ByteBuffer* message) {
+    stream_->Read(message, this);
+    return Step();
+  }
+  absl::StatusOr<grpc::Status> Finish() {
+    grpc::Status status;
+    stream_->Finish(&status, this);
+    CASK_RETURN_IF_ERROR(Step().status());
+    return status;
+  }
+
+ private:
+  absl::StatusOr<bool> Step() {
+    under_way_ = true;
+    const Waited waited = Wait(&queue_, stall_);
+    if (waited == Waited::kTimeout) {
+      return absl::DeadlineExceededError(absl::StrCat("the server sent nothing for ", absl::FormatDuration(stall_)));
+    }
+    under_way_ = false;
+    return waited == Waited::kDone;
+  }
+
+  const absl::Duration stall_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
+  bool under_way_ = false;  // an operation has been started, and has not ended
+};
+
+absl::Status CheckEncoding(const std::string& encoding) {
+  const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (!encoding.empty() && encoding.size() <= kMaxEncodingBytes &&
+      std::all_of(encoding.begin(), encoding.end(), is_printable)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(Quoted(encoding), " is not an encoding: wanted 1 to ",
+                                                 kMaxEncodingBytes, " printable characters of ASCII"));
+}
+
+// Errors: InvalidArgument for what no server may say of a tensor.
+absl::StatusOr<ArchiveEntry> DecodeEntry(const v1::OfferedTensor& tensor) {
+  ArchiveEntry entry;
+  const std::optional<DType> dtype = DTypeFromNumber(tensor.dtype());
+  if (!dtype.has_value() || *dtype == DType::kInvalid) {
+    return absl::InvalidArgumentError(absl::StrCat("no dtype has the number ", static_cast<int>(tensor.dtype())));
+  }
+  entry.dtype = *dtype;
+  CASK_ASSIGN_OR_RETURN(entry.shape, DecodeShape(tensor.shape()));
+  if (tensor.strides_size() != 0 && tensor.strides_size() != entry.shape.rank()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(tensor.strides_size(), " strides for the shape ", entry.shape.ToString()));
+  }
+  entry.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  CASK_RETURN_IF_ERROR(CheckEncoding(tensor.encoding()));
+  entry.encoding = tensor.encoding();
+  entry.stored_bytes = tensor.stored_bytes();
+  if (tensor.has_decoded_bytes()) entry.decoded_bytes = tensor.decoded_bytes();
+  entry.has_metadata = tensor.has_metadata();
+  entry.reads_in_blocks = IsFixedSize(entry.dtype);
+  return entry;
+}
+
+}  // namespace
+
+class RemoteArchive::Impl {
+ public:
+  Impl(std::string path, Address address, RemoteOptions options)
+      : path_(std::move(path)), address_(std::move(address)), options_(std::move(options)) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    arguments.SetInt("grpc.http2.max_frame_size", kMaxFrameBytes);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+    std::shared_ptr<grpc::ChannelCredentials> credentials = options_.credentials;
+    if (credentials == nullptr) {
+      credentials =
+          address_.tls ? grpc::SslCredentials(grpc::SslCredentialsOptions()) : grpc::InsecureChannelCredentials();
+    }
+    channel_ = grpc::CreateCustomChannel(address_.target, credentials, arguments);
+    service_ = v1::TensorExchange::NewStub(channel_);
+    stub_ = std::make_unique<PullCall::Stub>(channel_);
+  }
+
+  absl::Status ReadList() {
+    TensorVersion version;
+    std::vector<ArchiveEntry> entries;
+    const std::shared_ptr<ListingBudget> budget =
+        options_.listing != nullptr ? options_.listing : std::make_shared<ListingBudget>(options_.limits);
+    v1::ListRequest request;
+    request.set_prefix(address_.prefix);
+    const Deadline deadline = options_.pull.timeout;
+    do {
+      CASK_ASSIGN_OR_RETURN(const v1::ListResponse page, ReadPage(request, deadline));
+      const TensorVersion found = {page.version().step(), page.version().id()};
+      if (found.id == 0 || (request.has_version() && found != version)) {
+        return absl::DataLossError(absl::StrCat(path_, ": a page of the list is of ", found.ToString(), "; wanted ",
+                                                version.id == 0 ? "a version" : version.ToString()));
+      }
+      version = found;
+      *request.mutable_version() = page.version();
+      CASK_RETURN_IF_ERROR(TakePage(page, budget.get(), &entries));
+      // Each page must bring the list forward.
+      if (page.next() != 0 && (page.next() <= request.start() || page.tensors_size() == 0)) {
+        return absl::DataLossError(absl::StrCat(path_, ": the page from tensor ", request.start(), " of the list has ",
+                                                page.tensors_size(), " tensors and is followed by ", page.next()));
+      }
+      request.set_start(page.next());
+    } while (request.start() != 0);
+    version_ = version;
+    entries_ = std::move(entries);
+    return absl::OkStatus();
+  }
+
+  // Reads the items in one stream.
+  absl::Status PullItems(const RemoteArchive& archive, absl::Span<const PullItem> items,
+                         const PullOptions& options) const {
+    std::vector<PullTarget> targets;
+    std::vector<TensorView> on_host(items.size());  // of items on a device
+    targets.reserve(items.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+      const PullItem& item = items[i];
+      CASK_RETURN_IF_ERROR(CheckItem(archive, item));
+      PullTarget target;
+      target.name = item.name;
+      if (item.slice.has_value() && !item.slice->IsFull()) target.slice = item.slice;
+      target.out = item.out;
+      if (internal::IsOnDevice(*item.out)) {
+        CASK_ASSIGN_OR_RETURN(on_host[i], Tensor::Create(item.out->dtype(), item.out->shape()));
+        target.out = &on_host[i];
+      }
+      targets.push_back(std::move(target));
+    }
+    CASK_RETURN_IF_ERROR(Pull(absl::MakeSpan(targets), options));
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (targets[i].out == &on_host[i]) CASK_RETURN_IF_ERROR(internal::CopyFromHost(on_host[i], items[i].out));
+    }
+    return absl::OkStatus();
+  }
+
+  // The tensor or a part of it as a message: the form for strings and for metadata.
+  absl::StatusOr<DecodedTensor> PullMessage(const ArchiveEntry& entry, std::optional<TensorSlice> slice) const {
+    const std::string what = absl::StrCat(path_, ": tensor ", Quoted(entry.name));
+    TensorShape shape = entry.shape;
+    if (slice.has_value()) {
+      CASK_ASSIGN_OR_ANNOTATE(shape, slice->Apply(entry.shape), what);
+      if (slice->IsFull()) slice.reset();
+    }
+    std::string message;
+    PullTarget target;
+    target.name = entry.name;
+    target.slice = std::move(slice);
+    target.message = &message;
+    CASK_RETURN_IF_ERROR(Pull(absl::MakeSpan(&target, 1), options_.pull));
+    DecodeOptions decode;
+    decode.limits = options_.limits;
+    absl::StatusOr<DecodedTensor> tensor = DecodeSerializedTensorWithMetadata(message, decode);
+    if (!tensor.ok()) return AsDataLoss(tensor.status(), what);
+    if (tensor->view.dtype() != entry.dtype || tensor->view.shape() != shape) {
+      return absl::DataLossError(absl::StrCat(what, ": ", DTypeName(tensor->view.dtype()), " ",
+                                              tensor->view.shape().ToString(), " came; the list says ",
+                                              DTypeName(entry.dtype), " ", shape.ToString()));
+    }
+    return tensor;
+  }
+
+  const std::string path_;
+  const Address address_;
+  const RemoteOptions options_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::TensorExchange::Stub> service_;
+  std::unique_ptr<PullCall::Stub> stub_;
+  TensorVersion version_;
+  std::vector<ArchiveEntry> entries_;
+
+ private:
+  // Fills the targets, whose names are those of entries. Repeats as the options say.
+  absl::Status Pull(absl::Span<PullTarget> targets, const PullOptions& options) const {
+    for (PullTarget& target : targets) target.name.insert(0, address_.prefix);
+    PieceReceiver receiver(path_, version_.id, options_.limits, targets);
+    const Deadline deadline = options.timeout;
+    absl::Duration delay = options.first_delay;
+    uint64_t received = 0;
+    for (int attempt = 1; !receiver.is_complete();) {
+      size_t asked_end = 0;
+      CASK_ASSIGN_OR_RETURN(const grpc::Status status, Attempt(targets, &receiver, &asked_end, deadline, options));
+      if (receiver.is_complete()) break;
+      if (status.ok()) {
+        if (receiver.position().target < asked_end) return receiver.CheckComplete();
+        continue;
+      }
+      if (!IsInterruption(status)) return FromGrpc(status, path_);
+      if (receiver.received_bytes() > received) {  // it went on
+        attempt = 1;
+        delay = options.first_delay;
+      }
+      received = receiver.received_bytes();
+      if (++attempt > options.max_attempts) return Unreachable(status);
+      if (deadline.remaining() <= delay) return OutOfTime(options);
+      std::this_thread::sleep_for(absl::ToChronoMicroseconds(delay));
+      delay = std::min(2 * delay, kMaxDelay);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckItem(const RemoteArchive& archive, const PullItem& item) const {
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, archive.Find(item.name));
+    const std::string what = absl::StrCat(path_, ": tensor ", Quoted(item.name));
+    TensorShape shape = entry->shape;
+    if (item.slice.has_value()) {
+      CASK_ASSIGN_OR_ANNOTATE(shape, item.slice->Apply(entry->shape), what);
+    }
+    if (!IsFixedSize(entry->dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat(what, ": elements of dtype ", DTypeName(entry->dtype),
+                                                     " have no fixed size; Read returns them"));
+    }
+    if (item.out->dtype() != entry->dtype || item.out->shape() != shape) {
+      return absl::InvalidArgumentError(absl::StrCat(what, ": is ", DTypeName(entry->dtype), " ", shape.ToString(),
+                                                     "; the memory for it is ", DTypeName(item.out->dtype()), " ",
+                                                     item.out->shape().ToString()));
+    }
+    return Annotate(item.out->CheckWritable(), what);
+  }
+
+  absl::Status Unreachable(const grpc::Status& status) const {
+    return absl::UnavailableError(absl::StrCat(path_, ": ", status.error_message()));
+  }
+  absl::Status OutOfTime(const PullOptions& options) const {
+    return absl::DeadlineExceededError(
+        absl::StrCat(path_, ": the time of ", absl::FormatDuration(options.timeout), " is over"));
+  }
+
+  absl::StatusOr<v1::ListResponse> ReadPage(const v1::ListRequest& request, const Deadline& deadline) const {
+    absl::Duration delay = options_.pull.first_delay;
+    for (int attempt = 1;; ++attempt) {
+      grpc::ClientContext context;
+      context.set_deadline(TimePoint(std::min(deadline.remaining(), options_.pull.stall_timeout)));
+      v1::ListResponse page;
+      const grpc::Status status = service_->List(&context, request, &page);
+      if (status.ok()) return page;
+      if (!IsInterruption(status)) return FromGrpc(status, path_);
+      if (attempt >= options_.pull.max_attempts) return Unreachable(status);
+      if (deadline.remaining() <= delay) return OutOfTime(options_.pull);
+      std::this_thread::sleep_for(absl::ToChronoMicroseconds(delay));
+      delay = std::min(2 * delay, kMaxDelay);
+    }
+  }
+
+  absl::Status TakePage(const v1::ListResponse& page, ListingBudget* budget, std::vector<ArchiveEntry>* entries) const {
+    budget->AddIndex(page.ByteSizeLong());
+    for (const v1::OfferedTensor& tensor : page.tensors()) {
+      absl::StatusOr<ArchiveEntry> entry = DecodeEntry(tensor);
+      if (!entry.ok()) {
+        return AsDataLoss(Annotate(entry.status(), absl::StrCat("tensor ", Quoted(tensor.name()))), path_);
+      }
+      absl::string_view name = tensor.name();
+      if (!absl::ConsumePrefix(&name, address_.prefix)) {
+        return absl::DataLossError(absl::StrCat(path_, ": the list has ", Quoted(name), ", which does not begin with ",
+                                                Quoted(address_.prefix)));
+      }
+      if (static_cast<int64_t>(name.size()) > options_.limits.max_name_bytes) {
+        return PastLimit(absl::StrCat(path_, ": has a name of ", name.size(), " bytes"), "max_name_bytes",
+                         options_.limits.max_name_bytes);
+      }
+      if (!entries->empty() && name <= entries->back().name) {
+        return absl::DataLossError(absl::StrCat(path_, ": ", Quoted(name), " comes after ",
+                                                Quoted(entries->back().name), "; names must come once and in order"));
+      }
+      entry->name = std::string(name);
+      CASK_RETURN_IF_ERROR(budget->Charge(EntryMemory(*entry)));
+      entries->push_back(*std::move(entry));
+      if (static_cast<int64_t>(entries->size()) > options_.limits.max_entries) {
+        return PastLimit(absl::StrCat(path_, ": has more tensors"), "max_entries", options_.limits.max_entries);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The request for what the receiver still lacks, up to the target *end: as much of it as a server accepts.
+  grpc::ByteBuffer MakeRequest(absl::Span<const PullTarget> targets, PieceReceiver* receiver, size_t* end) const {
+    const PieceReceiver::Position from = receiver->BeginAttempt();
+    v1::PullRequest request;
+    request.mutable_version()->set_step(version_.step);
+    request.mutable_version()->set_id(version_.id);
+    size_t bytes = 0;
+    size_t next = from.target;
+    for (; next < targets.size() && bytes < kMaxItemsBytes; ++next) {
+      const PullTarget& target = targets[next];
+      v1::PullItem* const item = request.add_items();
+      item->set_name(target.name);
+      if (target.slice.has_value()) EncodeSlice(*target.slice, item->mutable_slice());
+      item->set_as_message(target.message != nullptr);
+      if (next == from.target) item->set_offset(from.offset);
+      bytes += item->ByteSizeLong() + 8;
+    }
+    *end = next;
+    grpc::ByteBuffer buffer;
+    bool own_buffer = false;
+    grpc::SerializationTraits<v1::PullRequest>::Serialize(request, &buffer, &own_buffer);
+    return buffer;
+  }
+
+  // The status with which the server ended the stream. Errors: those that end the pull.
+  absl::StatusOr<grpc::Status> Attempt(absl::Span<const PullTarget> targets, PieceReceiver* receiver, size_t* asked_end,
+                                       const Deadline& deadline, const PullOptions& options) const {
+    const grpc::ByteBuffer request = MakeRequest(targets, receiver, asked_end);
+    PullCall call(stub_.get(), deadline.remaining(), options.stall_timeout);
+    CASK_ASSIGN_OR_ANNOTATE(const bool begun, call.Begin(request), path_);
+    grpc::ByteBuffer message;
+    std::vector<grpc::Slice> slices;
+    std::vector<absl::string_view> parts;
+    while (begun) {
+      CASK_ASSIGN_OR_ANNOTATE(const bool has_message, call.Read(&message), path_);
+      if (!has_message) break;
+      slices.clear();
+      parts.clear();
+      if (!message.Dump(&slices).ok())
+        return absl::DataLossError(absl::StrCat(path_, ": sent a message without bytes"));
+      for (const grpc::Slice& slice : slices) {
+        parts.emplace_back(reinterpret_cast<const char*>(slice.begin()), slice.size());
+      }
+      CASK_RETURN_IF_ERROR(receiver->Receive(parts));
+    }
+    CASK_ASSIGN_OR_ANNOTATE(const grpc::Status status, call.Finish(), path_);
+    return status;
+  }
+};
+
+RemoteArchive::RemoteArchive(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RemoteArchive::~RemoteArchive() = default;
+
+absl::StatusOr<std::unique_ptr<RemoteArchive>> RemoteArchive::Open(const std::string& address,
+                                                                   const RemoteOptions& options) {
+  CASK_ASSIGN_OR_RETURN(Address parsed, ParseAddress(address));
+  std::unique_ptr<RemoteArchive> archive(
+      new RemoteArchive(std::make_unique<Impl>(address, std::move(parsed), options)));
+  CASK_RETURN_IF_ERROR(archive->Refresh());
+  return archive;
+}
+
+const TensorVersion& RemoteArchive::version() const { return impl_->version_; }
+absl::Status RemoteArchive::Refresh() { return impl_->ReadList(); }
+const std::string& RemoteArchive::path() const { return impl_->path_; }
+const std::vector<ArchiveEntry>& RemoteArchive::entries() const { return impl_->entries_; }
+
+absl::StatusOr<Tensor> RemoteArchive::Read(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+  return ReadSlice(name, TensorSlice::Full(entry->shape.rank()));
+}
+
+absl::StatusOr<Tensor> RemoteArchive::ReadSlice(absl::string_view name, const TensorSlice& slice) const {
+  CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+  const std::string what = absl::StrCat(path(), ": tensor ", Quoted(name));
+  CASK_ASSIGN_OR_ANNOTATE(const TensorShape shape, slice.Apply(entry->shape), what);
+  if (IsFixedSize(entry->dtype)) {
+    DecodeQuota quota = DecodeQuota::ForFile(impl_->options_.limits);
+    const std::optional<uint64_t> bytes =
+        CheckedMul<uint64_t>(static_cast<uint64_t>(shape.num_elements()), ElementSize(entry->dtype));
+    CASK_ANNOTATE_IF_ERROR(quota.Charge(bytes.value_or(DecodeQuota::kTooMany)), what);
+    CASK_ASSIGN_OR_ANNOTATE(Tensor tensor, Tensor::Create(entry->dtype, shape), what);
+    TensorView view = tensor;
+    CASK_RETURN_IF_ERROR(ReadSliceInto(name, slice, &view));
+    return view.ToTensor();
+  }
+  CASK_ASSIGN_OR_RETURN(const DecodedTensor decoded, impl_->PullMessage(*entry, slice));
+  return decoded.view.ToTensor();
+}
+
+absl::Status RemoteArchive::ReadInto(absl::string_view name, TensorView* out) const {
+  CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+  return ReadSliceInto(name, TensorSlice::Full(entry->shape.rank()), out);
+}
+
+absl::Status RemoteArchive::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const {
+  CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+  if (!IsFixedSize(entry->dtype)) return ArchiveReader::ReadSliceInto(name, slice, out);
+  const PullItem item = {std::string(name), slice, out};
+  return impl_->PullItems(*this, {item}, impl_->options_.pull);
+}
+
+absl::StatusOr<DecodedTensor> RemoteArchive::ReadWithMetadata(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+  if (entry->has_metadata || !entry->strides.empty()) return impl_->PullMessage(*entry, std::nullopt);
+  DecodedTensor tensor;
+  CASK_ASSIGN_OR_RETURN(tensor.view, Read(name));
+  return tensor;
+}
+
+absl::StatusOr<TensorMetadata> RemoteArchive::Metadata(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
+  if (!entry->has_metadata) return TensorMetadata();
+  CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, impl_->PullMessage(*entry, std::nullopt));
+  return tensor.metadata;
+}
+
+absl::Status PullInto(const RemoteArchive* archive, absl::Span<const PullItem> items, const PullOptions& options) {
+  return archive->impl_->PullItems(*archive, items, options);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+RemoteArchiveFormat::RemoteArchiveFormat(bool tls, RemoteOptions options) : tls_(tls), options_(std::move(options)) {}
+RemoteArchiveFormat::~RemoteArchiveFormat() = default;
+
+ArchiveTraits RemoteArchiveFormat::traits() const {
+  ArchiveTraits traits;
+  traits.strides = true;
+  traits.metadata = true;
+  traits.strings = true;
+  return traits;
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveReader>> RemoteArchiveFormat::Open(const std::string& path,
+                                                                         const ArchiveReaderOptions& options) const {
+  RemoteOptions remote = options_;
+  remote.limits = options.limits;
+  remote.listing = options.listing;
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<RemoteArchive> archive, RemoteArchive::Open(path, remote));
+  return std::unique_ptr<ArchiveReader>(std::move(archive));
+}
+
+}  // namespace tensorcask

@@ -1,0 +1,79 @@
+// Serves tensors to other hosts over gRPC.
+//
+//   LiveTensors live;                                                       // live_tensors.h; or ServeArchive
+//   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorServer> server, TensorServer::Start(&live, {}));
+//   ...                                                                     // clients: grpc://127.0.0.1:PORT
+//   server->Drain(absl::Seconds(30));
+//
+// Elements in memory leave without a copy. Each stream has one piece of 1 MiB in flight, whatever its size: memory does
+// not depend on how slow a client is. gRPC's standard services for health and reflection are on.
+//
+// Clients: remote_archive.h, and what any language generates from proto/exchange_service.proto. The protocol:
+// FORMAT.md.
+
+#ifndef TENSORCASK_SERIALIZE_RPC_TENSOR_SERVER_H_
+#define TENSORCASK_SERIALIZE_RPC_TENSOR_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/serialize/rpc/tensor_source.h"
+
+namespace grpc {
+class ServerCredentials;
+}  // namespace grpc
+
+namespace tensorcask {
+
+struct TensorServerOptions {
+  std::string address = "127.0.0.1:0";  // HOST:PORT; port 0: any that is free
+  // What clients must have and show; grpc::SslServerCredentials makes them. Null: none, every client is served.
+  std::shared_ptr<grpc::ServerCredentials> credentials = nullptr;
+  // Allows an address of other hosts without credentials. Every host that reaches it can then read all tensors.
+  bool insecure = false;
+  // Of all streams together, besides tensors that are in memory: blocks of files, gathered elements, messages. Past it
+  // a stream ends with ResourceExhausted.
+  uint64_t max_memory_bytes = uint64_t{256} << 20;
+  int max_streams = 256;                           // at once; one more is refused with ResourceExhausted
+  absl::Duration slow_client = absl::Seconds(30);  // a stream whose client takes nothing for so long is ended
+};
+
+struct TensorServerStats {
+  int num_streams = 0;           // now
+  uint64_t total_streams = 0;    // that were accepted
+  uint64_t refused_streams = 0;  // past max_streams, or while the server drained
+  uint64_t slow_streams = 0;     // that were ended for slow_client
+  uint64_t sent_bytes = 0;       // of tensors
+};
+
+// Thread-safe.
+class TensorServer {
+ public:
+  // `source` must outlive the server.
+  // Errors: InvalidArgument for an address without a port, and for one of other hosts than this without credentials or
+  // `insecure`; Unavailable if the address cannot be listened at.
+  static absl::StatusOr<std::unique_ptr<TensorServer>> Start(TensorSource* source, TensorServerOptions options);
+  ~TensorServer();  // as Drain(absl::ZeroDuration())
+
+  int port() const;
+  const std::string& address() const;  // HOST:PORT, with the port that was chosen
+
+  // From now on new requests fail with Unavailable ("draining"). Returns when all streams have ended; those that have
+  // not at the deadline are cut.
+  void Drain(Deadline deadline);
+  TensorServerStats stats() const;
+
+ private:
+  class Impl;
+  explicit TensorServer(std::unique_ptr<Impl> impl);
+
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_RPC_TENSOR_SERVER_H_

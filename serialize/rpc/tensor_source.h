@@ -1,0 +1,57 @@
+// Where the tensors of a server come from: a set of tensors, which has a version, and perhaps a newer set later.
+//
+//   std::unique_ptr<TensorSource> source = ServeArchive(*std::move(archive));          // a file of any format
+//   CASK_ASSIGN_OR_RETURN(const auto server, TensorServer::Start(source.get(), {}));   // tensor_server.h
+//
+// live_tensors.h has the tensors of this process. Sources are thread-safe.
+
+#ifndef TENSORCASK_SERIALIZE_RPC_TENSOR_SOURCE_H_
+#define TENSORCASK_SERIALIZE_RPC_TENSOR_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/exchange/deadline.h"
+
+namespace tensorcask {
+
+// Tensors of one version never change. `id` is random, so that two sets of one step have different versions.
+struct TensorVersion {
+  int64_t step = 0;
+  uint64_t id = 0;  // 0: of no set
+
+  std::string ToString() const;  // "step 100 (id 1f00000000000003)"
+  friend bool operator==(const TensorVersion& a, const TensorVersion& b) { return a.step == b.step && a.id == b.id; }
+  friend bool operator!=(const TensorVersion& a, const TensorVersion& b) { return !(a == b); }
+};
+TensorVersion MakeTensorVersion(int64_t step);  // with a new id
+
+// What is served at one moment.
+struct TensorSnapshot {
+  TensorVersion version;
+  std::shared_ptr<const ArchiveReader> tensors;
+  // ReadWithMetadata of all tensors returns memory that is there already, and copies nothing.
+  bool in_memory = false;
+};
+
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+
+  // The newest set. Must be quick. Errors, which are for the client: Unavailable if there is none yet.
+  virtual absl::StatusOr<TensorSnapshot> Current() = 0;
+  // Waits until the version of the newest set is not `version`, and returns that set.
+  // Errors: DeadlineExceeded; as Current.
+  virtual absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& version, Deadline deadline) = 0;
+};
+
+// The tensors of a file, whatever its format; step 0. Tensors that cannot be read (ArchiveEntry::read_status) are not
+// offered.
+std::unique_ptr<TensorSource> ServeArchive(std::shared_ptr<const ArchiveReader> archive);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_RPC_TENSOR_SOURCE_H_
