@@ -1,4 +1,4 @@
-// tensorcask send, recv, serve: tensors between processes on one host, over a Unix socket.
+// tensorcask send, recv, serve: tensors between processes on one host, over a Unix socket; serve also for other hosts.
 
 #include <malloc.h>
 #include <unistd.h>
@@ -33,6 +33,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tools/remote_tools.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {
@@ -254,6 +255,7 @@ absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
 struct ServeFlags {
   std::vector<std::string> paths;
   SocketFlags socket;
+  ListenFlags listen;
   InputOptions input;
 };
 
@@ -266,7 +268,18 @@ void KeepLittleMemory() {
 #endif
 }
 
+// Serves at a socket until the process is interrupted.
+absl::StatusOr<ExitCode> ServeAtSocket(std::vector<ArchiveService::Source> sources, const SocketFlags& socket,
+                                       Console& console);
+// The same for other hosts.
+absl::StatusOr<ExitCode> ServeRemote(std::vector<ArchiveService::Source> sources, const ServeFlags& flags,
+                                     Console& console);
+
 absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
+  if (flags.socket.path.empty() == flags.listen.address.empty()) {
+    return Misuse("wanted either --unix SOCKET or --listen HOST:PORT");
+  }
+  if (flags.listen.insecure && flags.listen.address.empty()) return Misuse("--insecure is for --listen");
   CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
   KeepLittleMemory();
   std::vector<ArchiveService::Source> sources;
@@ -290,19 +303,36 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   for (const absl::Status& status : not_served) {
     console.err << "tensorcask serve: not served: " << EscapeControls(status.message()) << '\n';
   }
+  return flags.listen.address.empty() ? ServeAtSocket(std::move(sources), flags.socket, console)
+                                      : ServeRemote(std::move(sources), flags, console);
+}
+
+absl::Status NameFiles(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status) || !absl::StrContains(status.message(), "name")) return status;
+  return Misuse(absl::StrCat(status.message(), "; give a file a name of its own: NAME=PATH serves it as NAME/..."));
+}
+
+absl::StatusOr<ExitCode> ServeRemote(std::vector<ArchiveService::Source> sources, const ServeFlags& flags,
+                                     Console& console) {
+  std::vector<ServedFile> files;
+  for (ArchiveService::Source& source : sources) files.push_back({std::move(source.prefix), std::move(source.archive)});
+  ListenFlags listen = flags.listen;
+  listen.timeout_s = flags.socket.timeout_s;
+  const absl::StatusOr<ExitCode> code = GetRemoteTools()->serve(std::move(files), listen, console);
+  if (!code.ok()) return NameFiles(code.status());
+  return code;
+}
+
+absl::StatusOr<ExitCode> ServeAtSocket(std::vector<ArchiveService::Source> sources, const SocketFlags& socket,
+                                       Console& console) {
   const absl::StatusOr<std::unique_ptr<ArchiveService>> service = ArchiveService::Create(std::move(sources));
-  if (absl::IsInvalidArgument(service.status())) {
-    return Misuse(
-        absl::StrCat(service.status().message(), "; give a file a name of its own: NAME=PATH serves it as NAME/..."));
-  }
-  CASK_RETURN_IF_ERROR(service.status());
+  if (!service.ok()) return NameFiles(service.status());
   CatchInterrupts();
   ServerOptions options;
-  options.timeout = flags.socket.timeout();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
-                        Server::Listen(flags.socket.path, service->get(), options));
+  options.timeout = socket.timeout();
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Listen(socket.path, service->get(), options));
   const size_t count = (*service)->num_tensors();
-  console.out << Printable(flags.socket.path) << ": serving " << count << (count == 1 ? " tensor\n" : " tensors\n");
+  console.out << Printable(socket.path) << ": serving " << count << (count == 1 ? " tensor\n" : " tensors\n");
   console.out.flush();
 
   ProgressLine progress(console);
@@ -327,8 +357,8 @@ std::string ParseSeconds(const std::string& text, double* seconds) {
   return "";
 }
 
-void AddSocketOptions(CLI::App& app, SocketFlags* flags, const char* what, double timeout_s) {
-  app.add_option("--unix", flags->path, what)->required()->type_name("SOCKET");
+void AddSocketOptions(CLI::App& app, SocketFlags* flags, const char* what, double timeout_s, bool required = true) {
+  app.add_option("--unix", flags->path, what)->required(required)->type_name("SOCKET");
   flags->timeout_s = timeout_s;
   app.add_option_function<std::string>(
          "--timeout", [flags](const std::string& text) { ParseSeconds(text, &flags->timeout_s); },
@@ -381,18 +411,26 @@ Action DeclareServe(CLI::App& app) {
   app.add_option("PATH", flags->paths,
                  "Checkpoint prefixes or .index files, or other files; NAME=PATH serves it as NAME/...")
       ->required();
-  AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60);
+  AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60, /*required=*/false);
+  app.add_option("--listen", flags->listen.address, "Serve over gRPC, for clients of grpc://HOST:PORT")
+      ->type_name("HOST:PORT");
+  app.add_flag("--insecure", flags->listen.insecure, "With --listen: also at an address that other hosts reach");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Answers until it is interrupted. A line names each tensor that cannot be read and is not served. Every "
-      "command that reads takes unix:SOCKET for a PATH.\n\n"
-      "64 clients are served at once. When more connect, clients are disconnected to make room: first silent "
+      "command that reads takes unix:SOCKET or grpc://HOST:PORT[/NAME] for a PATH. Over gRPC, 256 streams are served "
+      "at "
+      "once, and port 0 is any that is free.\n\n"
+      "At a socket, 64 clients are served at once. When more connect, clients are disconnected to make room: first "
+      "silent "
       "ones and those that do not read their answers, then busy ones that have had an answer. Half of the "
       "places are for answers of more than 1 MiB; one more request for such an answer is refused, and the "
       "client can ask again.\n\n"
       "Examples:\n"
       "  tensorcask serve model.ckpt --unix /run/user/1000/model.sock &\n"
-      "  tensorcask show --slice 0,10:- unix:/run/user/1000/model.sock dense/kernel");
+      "  tensorcask show --slice 0,10:- unix:/run/user/1000/model.sock dense/kernel\n"
+      "  tensorcask serve model.ckpt --listen 127.0.0.1:50051 &\n"
+      "  tensorcask ls grpc://127.0.0.1:50051");
   return [flags](Console& console) { return Serve(*flags, console); };
 }
 

@@ -15,6 +15,7 @@
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/graph_format.h"
+#include "tensorcask/tools/remote_tools.h"
 #include "tensorcask/tools/tensorproto_text_format.h"
 #include "tensorcask/tools/tool_files.h"
 
@@ -25,6 +26,9 @@ AllFormats FormatsWith(const FormatOptions& options) {
   own.push_back(std::make_unique<TensorProtoTextArchiveFormat>());
   own.push_back(std::make_unique<GraphArchiveFormat>());
   own.push_back(std::make_unique<ServedArchiveFormat>());
+  if (GetRemoteTools() != nullptr) {
+    for (auto& format : GetRemoteTools()->formats()) own.push_back(std::move(format));
+  }
   return AllFormats(options, std::move(own));
 }
 
@@ -68,7 +72,7 @@ absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const s
 // unless there is a '/' in front of it: "runs/lr=0.1/w.npy".
 NamedPath SplitOperand(const std::string& operand) {
   const auto names_input = [](const std::string& path) {
-    return path == "-" || absl::StartsWith(path, ServedArchiveFormat::kScheme) || IsOfStore(path) ||
+    return path == "-" || absl::StartsWith(path, ServedArchiveFormat::kScheme) || IsRemote(path) || IsOfStore(path) ||
            access(path.c_str(), F_OK) == 0 || access((path + ".index").c_str(), F_OK) == 0;
   };
   const size_t first = operand.find('=');
@@ -104,6 +108,7 @@ absl::Status CheckDestination(const std::string& path) {
   if (absl::StartsWith(path, ServedArchiveFormat::kScheme)) {
     return Misuse(absl::StrCat(path, ": wanted a file to write; `tensorcask send` sends tensors through a socket"));
   }
+  if (IsRemote(path)) return Misuse(absl::StrCat(path, ": wanted a file to write; a server is only read"));
   const std::string name = path.substr(path.rfind('/') + 1);
   const bool names_folder = name.empty() ? !path.empty() : name == "." || name == "..";
   // A folder of a store is a name that ends in a slash.

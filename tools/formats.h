@@ -56,7 +56,7 @@ struct NamedPath {
 };
 NamedPath SplitOperand(const std::string& operand);
 
-// "unix:SOCKET" names the tensors of a `tensorcask serve`, "-" a record stream on stdin.
+// "unix:SOCKET" and "grpc://HOST:PORT" name the tensors of a `tensorcask serve`, "-" a record stream on stdin.
 // Errors: as OpenArchive; for a checkpoint also those of its base.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path, const InputOptions& options);
 absl::StatusOr<CheckpointReader> OpenCheckpoint(const std::string& path, const std::string& base);

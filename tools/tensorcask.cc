@@ -32,6 +32,7 @@
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats_page.h"
 #include "tensorcask/tools/manual.h"
+#include "tensorcask/tools/remote_tools.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/table.h"
 #include "tensorcask/tools/tool_files.h"
@@ -203,7 +204,8 @@ void DeclareTool(CLI::App& app) {
   app.set_version_flag("-V,--version", "tensorcask " CASK_VERSION_STRING, "Print the version");
   app.footer(
       "PATH is the prefix or .index file of a checkpoint, another file, a folder that holds one of them, - for records "
-      "on standard input, or unix:SOCKET of a serve. s3://BUCKET/KEY is an object of a store, which is read and "
+      "on standard input, or unix:SOCKET or grpc://HOST:PORT of a serve. s3://BUCKET/KEY is an object of a store, "
+      "which is read and "
       "written, "
       "with the keys, region and endpoint of the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_REGION, "
       "AWS_ENDPOINT_URL); https://HOST/PATH is only read. The tool recognizes the format by content; where content "
@@ -329,6 +331,12 @@ int Run(int argc, char** argv) {
   std::ostream out(&buffer);
   Console console{out, std::cerr, ShowsProgress()};
   const std::vector<std::string> arguments = WithHelp(argc, argv);
+  SetRemoteTools(LinkedRemoteTools());
+  if (GetRemoteTools() == nullptr && NeedsRemoteTools(arguments)) {
+    const absl::Status status = RunRemoteProgram(argv);  // returns only if there is none
+    console.err << "tensorcask: " << EscapeControls(status.message()) << '\n';
+    return kFound;
+  }
   return FinishOutput(console, buffer, RunCommand(arguments, console));
 }
 

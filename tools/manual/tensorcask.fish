@@ -287,6 +287,8 @@ complete -c tensorcask -n __fish_use_subcommand -a serve -d 'Serve the tensors o
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l help -s h -d 'Print this help'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l unix -r -F -d 'The socket to make, for clients of the same user'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l timeout -x -d 'Give up on a silent peer (default 60)'
+complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l listen -x -d 'Serve over gRPC, for clients of grpc://HOST:PORT'
+complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l insecure -d 'With --listen: also at an address that other hosts reach'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l format -x -a 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy and npz files: NumPy stores float8 and int4 as such'

@@ -1,0 +1,20 @@
+// The tensors of several archives as those of one, with a prefix before the names of each.
+
+#ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_MERGED_ARCHIVE_H_
+#define TENSORCASK_SERIALIZE_RPC_INTERNAL_MERGED_ARCHIVE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/rpc/tensor_source.h"
+
+namespace tensorcask::rpc {
+
+// Tensors that cannot be read are left out. Errors: InvalidArgument if two tensors have one name.
+absl::StatusOr<std::unique_ptr<ArchiveReader>> MergeArchives(std::vector<PrefixedArchive> archives);
+
+}  // namespace tensorcask::rpc
+
+#endif  // TENSORCASK_SERIALIZE_RPC_INTERNAL_MERGED_ARCHIVE_H_

@@ -1,0 +1,59 @@
+// What the program has from gRPC. Two programs are made of the same commands: `tensorcask`, which is not linked with
+// gRPC and starts in a few milliseconds, and `tensorcask-grpc`, which is, and exists where gRPC is installed. Where
+// arguments need gRPC, the first runs the second in its place.
+
+#ifndef TENSORCASK_TOOLS_REMOTE_TOOLS_H_
+#define TENSORCASK_TOOLS_REMOTE_TOOLS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/tools/console.h"
+
+namespace tensorcask::tools {
+
+struct ServedFile {
+  std::string prefix;  // of the names that clients see
+  std::unique_ptr<ArchiveReader> archive;
+};
+
+// `serve --listen`.
+struct ListenFlags {
+  std::string address;  // HOST:PORT
+  bool insecure = false;
+  double timeout_s = 0;  // how long a client may take nothing
+};
+
+struct RemoteTools {
+  // The formats that open grpc:// and grpcs://.
+  std::vector<std::unique_ptr<const ArchiveFormat>> (*formats)();
+  // Serves until the process is interrupted. Errors: those of TensorServer; InvalidArgument if two tensors have one
+  // name.
+  absl::StatusOr<ExitCode> (*serve)(std::vector<ServedFile> files, const ListenFlags& flags, Console& console);
+};
+
+// Of this program; null without gRPC. Defined beside main.
+const RemoteTools* LinkedRemoteTools();
+
+// What the commands use: main gives it what LinkedRemoteTools returns.
+void SetRemoteTools(const RemoteTools* tools);
+const RemoteTools* GetRemoteTools();
+
+// "grpc://..." and "grpcs://...".
+bool IsRemote(absl::string_view path);
+// Whether a command with these arguments needs gRPC.
+bool NeedsRemoteTools(absl::Span<const std::string> arguments);
+// Runs `tensorcask-grpc`, from the folder of this program or PATH, in place of this process.
+// Returns only errors: NotFound if there is none.
+absl::Status RunRemoteProgram(char** argv);
+
+}  // namespace tensorcask::tools
+
+#endif  // TENSORCASK_TOOLS_REMOTE_TOOLS_H_
