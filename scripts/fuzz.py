@@ -84,6 +84,7 @@ PARSERS = {
     "profile_file": ["serialize/object_store/internal/profile_file*"],
     "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
     "safetensors": ["serialize/safetensors/safetensors_reader*", "serialize/safetensors/internal/*"],
+    "rpc_piece": ["serialize/rpc/internal/piece*"],
     "served_list": ["serialize/serve/*"],
     "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
     "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],

@@ -22,6 +22,10 @@ absl::Status NothingPublished() { return absl::UnavailableError("no tensors have
 }  // namespace
 
 absl::Status LiveTensors::Publish(int64_t step, std::vector<NamedView> tensors) {
+  return Replace(step, std::move(tensors)).status();
+}
+
+absl::StatusOr<TensorVersion> LiveTensors::Replace(int64_t step, std::vector<NamedView> tensors) {
   KeptTensors kept;
   for (NamedView& named : tensors) {
     DecodedTensor tensor;
@@ -43,12 +47,13 @@ absl::Status LiveTensors::Publish(int64_t step, std::vector<NamedView> tensors) 
   next.version = MakeTensorVersion(step);
   next.tensors = MakeDecodedArchive("live", absl::StrCat("step ", step), std::move(kept), /*has_names=*/true);
   next.in_memory = true;
+  const TensorVersion version = next.version;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::swap(snapshot_, next);
   }
   published_.notify_all();
-  return absl::OkStatus();  // what was served before is freed here, outside the lock
+  return version;  // what was served before is freed here, outside the lock
 }
 
 absl::StatusOr<TensorSnapshot> LiveTensors::Current() {

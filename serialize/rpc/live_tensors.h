@@ -25,11 +25,6 @@
 
 namespace tensorcask {
 
-struct NamedView {
-  std::string name;
-  TensorView view;
-};
-
 class LiveTensors final : public TensorSource {
  public:
   // Replaces all tensors that are served. Tensors on a device are copied to the host first.
@@ -39,6 +34,7 @@ class LiveTensors final : public TensorSource {
 
   absl::StatusOr<TensorSnapshot> Current() override;
   absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& version, Deadline deadline) override;
+  absl::StatusOr<TensorVersion> Replace(int64_t step, std::vector<NamedView> tensors) override;  // as Publish
 
  private:
   std::mutex mutex_;

@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/piece_receiver.h"
+#include "tensorcask/serialize/rpc/internal/remote_address.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/shape_codec.h"
@@ -31,67 +32,21 @@
 namespace tensorcask {
 namespace {
 
+using rpc::Address;
 using rpc::FromGrpc;
+using rpc::IsInterruption;
+using rpc::kNeverWaits;
+using rpc::ParseAddress;
 using rpc::PieceReceiver;
 using rpc::PullTarget;
+using rpc::TimePoint;
 namespace v1 = rpc::v1;
 
 constexpr char kPullMethod[] = "/tensorcask.rpc.v1.TensorExchange/Pull";
-constexpr int kMaxMessageBytes = 8 << 20;  // a page of the list; a piece has at most kMaxPieceBytes
-// Frames as large as a piece. 64 KiB, what gRPC takes by itself, costs a third of the speed.
-constexpr int kMaxFrameBytes = 2 << 20;
 constexpr size_t kMaxEncodingBytes = 64;
 constexpr absl::Duration kMaxDelay = absl::Seconds(5);
 // The items of one request, at most: a server accepts 4 MiB.
 constexpr size_t kMaxItemsBytes = size_t{2} << 20;
-constexpr absl::Duration kNeverWaits = absl::Hours(24 * 365);
-
-std::chrono::system_clock::time_point TimePoint(absl::Duration from_now) {
-  const absl::Duration wait = std::min(from_now, kNeverWaits);
-  return std::chrono::system_clock::now() + absl::ToChronoMicroseconds(wait);
-}
-
-// The connection was lost, which says nothing about the tensors. gRPC tells a stream that the server reset with
-// INTERNAL or CANCELLED; this client cancels no call whose status it reads.
-bool IsInterruption(const grpc::Status& status) {
-  switch (status.error_code()) {
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::CANCELLED:
-      return true;
-    case grpc::StatusCode::INTERNAL:
-    case grpc::StatusCode::UNKNOWN:
-      return absl::StrContains(status.error_message(), "RST_STREAM") ||
-             absl::StrContains(status.error_message(), "Stream removed");
-    default:
-      return false;
-  }
-}
-
-struct Address {
-  std::string target;  // HOST:PORT
-  std::string prefix;  // "NAME/" or ""
-  bool tls = false;
-};
-
-absl::StatusOr<Address> ParseAddress(const std::string& text) {
-  Address address;
-  absl::string_view rest = text;
-  address.tls = absl::ConsumePrefix(&rest, RemoteArchiveFormat::kTlsScheme);
-  const bool has_scheme = address.tls || absl::ConsumePrefix(&rest, RemoteArchiveFormat::kScheme);
-  const size_t slash = rest.find('/');
-  const absl::string_view host = rest.substr(0, slash);
-  const size_t colon = host.rfind(':');
-  if (!has_scheme || colon == absl::string_view::npos || colon == 0 || colon + 1 == host.size() ||
-      host.find_first_not_of("0123456789", colon + 1) != absl::string_view::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(text), " is no address of a server; wanted grpc://HOST:PORT or grpc://HOST:PORT/NAME"));
-  }
-  address.target = std::string(host);
-  if (slash != absl::string_view::npos) address.prefix = std::string(rest.substr(slash + 1));
-  if (!address.prefix.empty() && !absl::EndsWith(address.prefix, "/")) address.prefix += "/";
-  return address;
-}
-
 // Waits for the one operation that is under way.
 enum class Waited { kDone, kFailed, kTimeout };
 Waited Wait(grpc::CompletionQueue* queue, absl::Duration timeout) {
@@ -205,18 +160,7 @@ class RemoteArchive::Impl {
  public:
   Impl(std::string path, Address address, RemoteOptions options)
       : path_(std::move(path)), address_(std::move(address)), options_(std::move(options)) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    arguments.SetInt("grpc.http2.max_frame_size", kMaxFrameBytes);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-    std::shared_ptr<grpc::ChannelCredentials> credentials = options_.credentials;
-    if (credentials == nullptr) {
-      credentials =
-          address_.tls ? grpc::SslCredentials(grpc::SslCredentialsOptions()) : grpc::InsecureChannelCredentials();
-    }
-    channel_ = grpc::CreateCustomChannel(address_.target, credentials, arguments);
+    channel_ = rpc::MakeChannel(address_, options_.credentials);
     service_ = v1::TensorExchange::NewStub(channel_);
     stub_ = std::make_unique<PullCall::Stub>(channel_);
   }
@@ -249,6 +193,38 @@ class RemoteArchive::Impl {
     version_ = version;
     entries_ = std::move(entries);
     return absl::OkStatus();
+  }
+
+  // Waits for a version that is not the archive's.
+  absl::StatusOr<TensorVersion> WaitForNewer(Deadline deadline) const {
+    absl::Duration delay = options_.pull.first_delay;
+    while (true) {
+      grpc::ClientContext context;
+      context.set_deadline(TimePoint(deadline.remaining()));
+      v1::WatchRequest request;
+      request.mutable_version()->set_step(version_.step);
+      request.mutable_version()->set_id(version_.id);
+      const std::unique_ptr<grpc::ClientReader<v1::Version>> reader = service_->Watch(&context, request);
+      v1::Version found;
+      while (reader->Read(&found)) {
+        const TensorVersion version = {found.step(), found.id()};
+        if (version == version_ || version.id == 0) continue;
+        context.TryCancel();
+        reader->Finish();
+        return version;
+      }
+      const grpc::Status status = reader->Finish();
+      const bool is_late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+      if (!status.ok() && !is_late && !IsInterruption(status)) return FromGrpc(status, path_);
+      // The server may come back.
+      if (is_late || deadline.remaining() <= delay) {
+        return absl::DeadlineExceededError(absl::StrCat(path_, ": no version newer than ", version_.ToString(),
+                                                        status.ok() || is_late ? "" : ": ",
+                                                        is_late ? "" : status.error_message()));
+      }
+      std::this_thread::sleep_for(absl::ToChronoMicroseconds(delay));
+      delay = std::min(2 * delay, kMaxDelay);
+    }
   }
 
   // Reads the items in one stream.
@@ -479,6 +455,9 @@ absl::StatusOr<std::unique_ptr<RemoteArchive>> RemoteArchive::Open(const std::st
 
 const TensorVersion& RemoteArchive::version() const { return impl_->version_; }
 absl::Status RemoteArchive::Refresh() { return impl_->ReadList(); }
+absl::StatusOr<TensorVersion> RemoteArchive::WaitForNewer(Deadline deadline) const {
+  return impl_->WaitForNewer(deadline);
+}
 const std::string& RemoteArchive::path() const { return impl_->path_; }
 const std::vector<ArchiveEntry>& RemoteArchive::entries() const { return impl_->entries_; }
 

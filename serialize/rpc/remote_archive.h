@@ -35,6 +35,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/rpc/tensor_source.h"
@@ -76,6 +77,9 @@ class RemoteArchive final : public ArchiveReader {
   // Lists the tensors of the newest version. Not while another thread uses the archive. Errors: those above, after
   // which the archive is as it was.
   absl::Status Refresh();
+  // Waits until the server has another version than the archive, and returns it: Refresh then lists its tensors. Goes
+  // on waiting while the server is away. Errors: DeadlineExceeded; those above.
+  absl::StatusOr<TensorVersion> WaitForNewer(Deadline deadline) const;
 
   absl::string_view format() const override { return "grpc"; }
   const std::string& path() const override;

@@ -4,10 +4,10 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "tensorcask/proto/exchange_service.grpc.pb.h"
 #include "tensorcask/proto/exchange_service.pb.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
@@ -25,12 +26,17 @@
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/item_bytes.h"
 #include "tensorcask/serialize/rpc/internal/piece.h"
+#include "tensorcask/serialize/rpc/internal/piece_buffer.h"
+#include "tensorcask/serialize/rpc/internal/piece_receiver.h"
 #include "tensorcask/serialize/rpc/internal/work_queue.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/shape_codec.h"
 #include "tensorcask/serialize/wire/slice_codec.h"
-#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -40,7 +46,7 @@ using rpc::ItemRequest;
 namespace v1 = rpc::v1;
 
 constexpr size_t kPageBytes = size_t{1} << 20;
-constexpr int kMaxRequestBytes = 4 << 20;
+constexpr int kMaxRequestBytes = (4 << 20) + 4096;  // a piece of kMaxPieceBytes, too
 constexpr int kFileThreads = 8;
 
 void SetVersion(const TensorVersion& version, v1::Version* out) {
@@ -126,8 +132,6 @@ absl::StatusOr<ParsedPull> ParsePull(const grpc::ByteBuffer& bytes, TensorSource
   return pull;
 }
 
-void ReleaseHeld(void* held) { delete static_cast<std::shared_ptr<const void>*>(held); }
-
 bool IsLoopback(absl::string_view host) {
   return host == "localhost" || host == "[::1]" || host == "::1" || absl::StartsWith(host, "127.");
 }
@@ -139,17 +143,46 @@ bool HasPort(absl::string_view address) {
          port <= UINT16_MAX;
 }
 
-// For a stream that is refused.
-class RefusedStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+// For a stream that is refused. Base is its reactor.
+template <typename Base>
+class RefusedStream final : public Base {
  public:
-  explicit RefusedStream(const absl::Status& status) { Finish(rpc::ToGrpc(status)); }
+  explicit RefusedStream(const absl::Status& status) { this->Finish(rpc::ToGrpc(status)); }
   void OnDone() override { delete this; }
+};
+
+// A stream of any kind that a server has.
+class OpenStream {
+ public:
+  virtual ~OpenStream() = default;
+  // Whether it has waited for its client since before `limit`. Requires: the stream is registered, and the registry
+  // locked. The same holds for the other two.
+  virtual bool IsSlow(std::chrono::steady_clock::time_point now, absl::Duration limit) const = 0;
+  virtual void End() = 0;                                  // it is slow
+  virtual void Offer(const TensorVersion& /*version*/) {}  // there is a new version
+  virtual bool EndForDrain() { return false; }             // true: the stream has been ended
+};
+
+// Since when a stream waits for its client.
+class WaitClock {
+ public:
+  void Begin() { began_ns_ = std::max<int64_t>(1, std::chrono::steady_clock::now().time_since_epoch().count()); }
+  void Stop() { began_ns_ = 0; }
+  bool IsPast(std::chrono::steady_clock::time_point now, absl::Duration limit) const {
+    const int64_t began = began_ns_;
+    return began != 0 && now.time_since_epoch().count() - began > absl::ToInt64Nanoseconds(limit);
+  }
+
+ private:
+  std::atomic<int64_t> began_ns_{0};  // 0: it does not wait
 };
 
 }  // namespace
 
-class TensorServer::Impl final : public v1::TensorExchange::WithCallbackMethod_List<
-                                     v1::TensorExchange::WithRawCallbackMethod_Pull<v1::TensorExchange::Service>> {
+class TensorServer::Impl final
+    : public v1::TensorExchange::WithCallbackMethod_List<
+          v1::TensorExchange::WithRawCallbackMethod_Pull<v1::TensorExchange::WithCallbackMethod_Watch<
+              v1::TensorExchange::WithRawCallbackMethod_Push<v1::TensorExchange::Service>>>> {
  public:
   Impl(TensorSource* source, TensorServerOptions options)
       : source_(source),
@@ -164,14 +197,21 @@ class TensorServer::Impl final : public v1::TensorExchange::WithCallbackMethod_L
                                  v1::ListResponse* response) override;
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Pull(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request) override;
+  grpc::ServerWriteReactor<v1::Version>* Watch(grpc::CallbackServerContext* context,
+                                               const v1::WatchRequest* request) override;
+  grpc::ServerReadReactor<grpc::ByteBuffer>* Push(grpc::CallbackServerContext* context,
+                                                  grpc::ByteBuffer* response) override;
 
  private:
   friend class TensorServer;
   class PullStream;
+  class PushStream;
+  class WatchStream;
 
-  absl::Status Accept(PullStream* stream);  // OK: the stream is one of streams_
-  void Remove(PullStream* stream);
+  absl::Status Accept(OpenStream* stream);  // OK: the stream is one of streams_
+  void Remove(OpenStream* stream);
   void EndSlowStreams();
+  void FollowSource();
   absl::Status CheckAccepting() const {
     return draining_ ? absl::UnavailableError("the server is draining") : absl::OkStatus();
   }
@@ -187,20 +227,22 @@ class TensorServer::Impl final : public v1::TensorExchange::WithCallbackMethod_L
   // Recursive: ending a stream may run its OnDone at once, in the same thread.
   mutable std::recursive_mutex mutex_;
   std::condition_variable_any changed_;
-  std::set<PullStream*> streams_;
+  std::set<OpenStream*> streams_;
   uint64_t total_streams_ = 0;
   uint64_t refused_streams_ = 0;
   uint64_t slow_streams_ = 0;
+  uint64_t pushes_ = 0;
   bool ends_ = false;
 
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<rpc::WorkQueue> files_;
-  std::thread watch_;  // ends slow streams
+  std::thread watch_;   // ends slow streams
+  std::thread follow_;  // tells watches of new versions; from the first watch on
 };
 
 // One Pull. Its steps follow one another: a piece is made, written, and when gRPC has taken it, the next one is made.
 // Only the last step calls Finish.
-class TensorServer::Impl::PullStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+class TensorServer::Impl::PullStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public OpenStream {
  public:
   PullStream(Impl* server, grpc::CallbackServerContext* context, ParsedPull pull)
       : server_(server), context_(context), pull_(std::move(pull)) {}
@@ -214,7 +256,7 @@ class TensorServer::Impl::PullStream final : public grpc::ServerWriteReactor<grp
   }
 
   void OnWriteDone(bool ok) override {
-    write_began_ns_ = 0;
+    clock_.Stop();
     if (!ok) {
       Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone"));
       return;
@@ -228,12 +270,10 @@ class TensorServer::Impl::PullStream final : public grpc::ServerWriteReactor<grp
     delete this;
   }
 
-  // Requires: this is one of streams_, whose mutex is held.
-  bool IsSlow(std::chrono::steady_clock::time_point now, absl::Duration limit) const {
-    const int64_t began = write_began_ns_;
-    return began != 0 && now.time_since_epoch().count() - began > absl::ToInt64Nanoseconds(limit);
+  bool IsSlow(std::chrono::steady_clock::time_point now, absl::Duration limit) const override {
+    return clock_.IsPast(now, limit);
   }
-  void End() { context_->TryCancel(); }
+  void End() override { context_->TryCancel(); }
 
  private:
   void MakePiece() {
@@ -243,7 +283,7 @@ class TensorServer::Impl::PullStream final : public grpc::ServerWriteReactor<grp
       Finish(rpc::ToGrpc(made.status()));
       return;
     }
-    write_began_ns_ = std::max<int64_t>(1, std::chrono::steady_clock::now().time_since_epoch().count());
+    clock_.Begin();
     StartWrite(&buffer_);
   }
 
@@ -270,19 +310,12 @@ class TensorServer::Impl::PullStream final : public grpc::ServerWriteReactor<grp
     rpc::PieceHeader header;
     header.item = static_cast<uint32_t>(item_);
     header.offset = offset_;
-    header.crc32c = Crc32c(piece.bytes);
     header.version_id = pull_.snapshot.version.id;
     if (pull_.items[item_].as_message) header.message_bytes = bytes_->total_bytes();
-    header.data_bytes = piece.bytes.size();
-    std::array<char, rpc::kMaxPieceHeaderBytes> bytes;
-    const size_t size = rpc::EncodePieceHeader(header, absl::MakeSpan(bytes));
-    const grpc::Slice slices[] = {grpc::Slice(bytes.data(), size),
-                                  grpc::Slice(const_cast<char*>(piece.bytes.data()), piece.bytes.size(), ReleaseHeld,
-                                              new std::shared_ptr<const void>(std::move(piece.held)))};
-    grpc::ByteBuffer filled(slices, 2);
+    piece_bytes_ = piece.bytes.size();
+    grpc::ByteBuffer filled = rpc::MakePieceBuffer(header, std::move(piece));
     buffer_.Swap(&filled);
-    piece_bytes_ = header.data_bytes;
-    offset_ += header.data_bytes;
+    offset_ += piece_bytes_;
   }
 
   Impl* const server_;
@@ -293,7 +326,243 @@ class TensorServer::Impl::PullStream final : public grpc::ServerWriteReactor<grp
   uint64_t offset_ = 0;               // of the next piece
   uint64_t piece_bytes_ = 0;
   grpc::ByteBuffer buffer_;
-  std::atomic<int64_t> write_began_ns_{0};  // 0: no write is under way
+  WaitClock clock_;
+};
+
+// One Watch. It writes the newest version that it knows whenever the client has taken the one before.
+class TensorServer::Impl::WatchStream final : public grpc::ServerWriteReactor<v1::Version>, public OpenStream {
+ public:
+  WatchStream(Impl* server, const TensorVersion& known) : server_(server), written_(known), newest_(known) {}
+
+  void Offer(const TensorVersion& version) override {
+    Step([&] { newest_ = version; });
+  }
+  bool EndForDrain() override {
+    Step([&] { SetEnd(absl::UnavailableError("the server is draining")); });
+    return true;
+  }
+  bool IsSlow(std::chrono::steady_clock::time_point now, absl::Duration limit) const override {
+    return clock_.IsPast(now, limit);
+  }
+  void End() override {
+    Step([&] { SetEnd(absl::DeadlineExceededError("the client takes nothing")); });
+  }
+
+  void OnWriteDone(bool ok) override {
+    clock_.Stop();
+    Step([&] {
+      writing_ = false;
+      if (!ok) SetEnd(absl::CancelledError("the client has gone"));
+    });
+  }
+  void OnCancel() override {
+    Step([&] { SetEnd(absl::CancelledError("the client has gone")); });
+  }
+  void OnDone() override {
+    server_->Remove(this);
+    delete this;
+  }
+
+ private:
+  void SetEnd(const absl::Status& status) {
+    if (!ends_) status_ = status;
+    ends_ = true;
+  }
+
+  // Changes the state, and does what follows from it: writes or finishes, once and outside the lock.
+  template <typename Change>
+  void Step(const Change& change) {
+    bool writes = false;
+    bool finishes = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      change();
+      if (!writing_ && ends_ && !finished_) finishes = finished_ = true;
+      if (!writing_ && !ends_ && newest_ != written_) writes = writing_ = true;
+      if (writes) {
+        written_ = newest_;
+        SetVersion(written_, &message_);
+      }
+    }
+    if (finishes) {
+      Finish(rpc::ToGrpc(status_));
+    } else if (writes) {
+      clock_.Begin();
+      StartWrite(&message_);
+    }
+  }
+
+  Impl* const server_;
+  std::mutex mutex_;
+  TensorVersion written_;
+  TensorVersion newest_;
+  bool writing_ = false;
+  bool ends_ = false;
+  bool finished_ = false;
+  absl::Status status_;
+  v1::Version message_;
+  WaitClock clock_;
+};
+
+// One Push: the header, then the tensors that it announces, into memory of their own.
+class TensorServer::Impl::PushStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>, public OpenStream {
+ public:
+  PushStream(Impl* server, grpc::CallbackServerContext* context, grpc::ByteBuffer* response)
+      : server_(server), context_(context), response_(response) {}
+
+  void Read() {
+    clock_.Begin();
+    StartRead(&message_);
+  }
+  void OnReadDone(bool ok) override {
+    clock_.Stop();
+    if (!ok) {
+      Finish(rpc::ToGrpc(context_->IsCancelled() ? absl::CancelledError("the client has gone") : Complete()));
+      return;
+    }
+    const absl::Status status = Receive();
+    message_.Clear();
+    if (!status.ok()) {
+      Finish(rpc::ToGrpc(status));
+      return;
+    }
+    Read();
+  }
+  void OnDone() override {
+    server_->Remove(this);
+    delete this;
+  }
+
+  bool IsSlow(std::chrono::steady_clock::time_point now, absl::Duration limit) const override {
+    return clock_.IsPast(now, limit);
+  }
+  void End() override { context_->TryCancel(); }
+
+ private:
+  absl::Status Receive() {
+    std::vector<grpc::Slice> slices;
+    std::vector<absl::string_view> parts;
+    if (!message_.Dump(&slices).ok()) return absl::DataLossError("a message without bytes");
+    for (const grpc::Slice& slice : slices) {
+      parts.emplace_back(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+    if (receiver_ == nullptr) {  // the first message
+      uint64_t total = 0;
+      std::string begin;
+      for (const absl::string_view part : parts) {
+        total += part.size();
+        absl::StrAppend(&begin, part.substr(0, rpc::kMaxPieceHeaderBytes - begin.size()));
+      }
+      CASK_ASSIGN_OR_RETURN(const rpc::ParsedPiece first, rpc::ParsePieceHeader(begin, total));
+      version_id_ = first.header.version_id;
+      targets_.push_back({"the header", std::nullopt, nullptr, &header_});
+      receiver_ = std::make_unique<rpc::PieceReceiver>("push", version_id_, Limits(), targets_);
+    }
+    CASK_RETURN_IF_ERROR(receiver_->Receive(parts));
+    return has_header_ || !receiver_->is_complete() ? absl::OkStatus() : ReadHeader();
+  }
+
+  // Makes memory for the tensors.
+  absl::Status ReadHeader() {
+    v1::PushHeader header;
+    if (!header.ParseFromString(header_)) return absl::InvalidArgumentError("the header is not a PushHeader");
+    has_header_ = true;
+    step_ = header.step();
+    if (header.tensors_size() > Limits().max_entries) {
+      return PastLimit(absl::StrCat("has ", header.tensors_size(), " tensors"), "max_entries", Limits().max_entries);
+    }
+    DecodeQuota quota = DecodeQuota::ForFile(Limits());
+    for (v1::PushedTensor& tensor : *header.mutable_tensors()) {
+      CASK_ANNOTATE_IF_ERROR(Add(&tensor, &quota), absl::StrCat("tensor ", Quoted(tensor.name())));
+    }
+    targets_.clear();
+    for (PushedTensor& tensor : tensors_) {
+      targets_.push_back({tensor.name, std::nullopt, tensor.as_message ? nullptr : &tensor.view,
+                          tensor.as_message ? &tensor.message : nullptr});
+    }
+    // Item 0 was the header.
+    receiver_ = std::make_unique<rpc::PieceReceiver>("push", version_id_, Limits(), targets_, /*first_item=*/1);
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(v1::PushedTensor* tensor, DecodeQuota* quota) {
+    const std::optional<DType> dtype = DTypeFromNumber(tensor->dtype());
+    if (!dtype.has_value() || *dtype == DType::kInvalid) {
+      return absl::InvalidArgumentError(absl::StrCat("no dtype has the number ", static_cast<int>(tensor->dtype())));
+    }
+    if (static_cast<int64_t>(tensor->name().size()) > Limits().max_name_bytes) {
+      return PastLimit(absl::StrCat("has a name of ", tensor->name().size(), " bytes"), "max_name_bytes",
+                       Limits().max_name_bytes);
+    }
+    if (tensor->as_message() == IsFixedSize(*dtype)) {
+      return absl::InvalidArgumentError("only elements without a fixed size come as a message");
+    }
+    CASK_ASSIGN_OR_RETURN(const TensorShape shape, DecodeShape(tensor->shape()));
+    PushedTensor& pushed = tensors_.emplace_back();
+    pushed.name = std::move(*tensor->mutable_name());
+    pushed.as_message = tensor->as_message();
+    pushed.dtype = *dtype;
+    pushed.shape = shape;
+    if (pushed.as_message) return absl::OkStatus();
+    const std::optional<uint64_t> bytes =
+        CheckedMul<uint64_t>(static_cast<uint64_t>(shape.num_elements()), ElementSize(*dtype));
+    CASK_RETURN_IF_ERROR(quota->Charge(bytes.value_or(DecodeQuota::kTooMany)));
+    CASK_ASSIGN_OR_RETURN(pushed.view, Tensor::Create(*dtype, shape));
+    return absl::OkStatus();
+  }
+
+  // All has arrived, or the client stopped early.
+  absl::Status Complete() {
+    if (!has_header_) return absl::DataLossError("the push ended before its header");
+    CASK_RETURN_IF_ERROR(receiver_->CheckComplete());
+    DecodeOptions decode;
+    decode.limits = Limits();
+    std::vector<NamedView> views;
+    for (PushedTensor& tensor : tensors_) {
+      if (tensor.as_message) {
+        CASK_ASSIGN_OR_ANNOTATE(tensor.view, DecodeSerializedTensor(tensor.message, decode),
+                                absl::StrCat("tensor ", Quoted(tensor.name)));
+        if (tensor.view.dtype() != tensor.dtype || tensor.view.shape() != tensor.shape) {
+          return absl::DataLossError(absl::StrCat("tensor ", Quoted(tensor.name), ": is not what the header says"));
+        }
+      }
+      views.push_back({tensor.name, std::move(tensor.view)});
+    }
+    CASK_ASSIGN_OR_RETURN(const TensorVersion version, server_->source_->Replace(step_, std::move(views)));
+    {
+      const std::lock_guard<std::recursive_mutex> lock(server_->mutex_);
+      ++server_->pushes_;
+    }
+    v1::PushResponse response;
+    SetVersion(version, response.mutable_version());
+    bool own_buffer = false;
+    grpc::SerializationTraits<v1::PushResponse>::Serialize(response, response_, &own_buffer);
+    return absl::OkStatus();
+  }
+
+  struct PushedTensor {
+    std::string name;
+    bool as_message = false;
+    DType dtype = DType::kInvalid;
+    TensorShape shape;
+    TensorView view;      // elements of a fixed size
+    std::string message;  // others
+  };
+
+  const DecodeLimits& Limits() const { return server_->options_.push_limits; }
+
+  Impl* const server_;
+  grpc::CallbackServerContext* const context_;
+  grpc::ByteBuffer* const response_;
+  grpc::ByteBuffer message_;
+  uint64_t version_id_ = 0;
+  std::string header_;
+  bool has_header_ = false;
+  int64_t step_ = 0;
+  std::deque<PushedTensor> tensors_;  // whose addresses stay
+  std::vector<rpc::PullTarget> targets_;
+  std::unique_ptr<rpc::PieceReceiver> receiver_;
+  WaitClock clock_;
 };
 
 absl::Status TensorServer::Impl::Start() {
@@ -340,6 +609,7 @@ TensorServer::Impl::~Impl() {
   }
   changed_.notify_all();
   if (watch_.joinable()) watch_.join();
+  if (follow_.joinable()) follow_.join();
   server_ = nullptr;
   files_ = nullptr;
 }
@@ -348,6 +618,9 @@ void TensorServer::Impl::Drain(Deadline deadline) {
   {
     std::unique_lock<std::recursive_mutex> lock(mutex_);
     draining_ = true;
+    for (OpenStream* const stream : std::vector<OpenStream*>(streams_.begin(), streams_.end())) {
+      if (streams_.count(stream) != 0) stream->EndForDrain();
+    }
     while (!streams_.empty()) {
       const absl::Duration left = deadline.remaining();
       if (left <= absl::ZeroDuration()) break;
@@ -364,11 +637,11 @@ void TensorServer::Impl::EndSlowStreams() {
   while (!ends_) {
     changed_.wait_for(lock, tick);
     const auto now = std::chrono::steady_clock::now();
-    std::vector<PullStream*> slow;
-    for (PullStream* const stream : streams_) {
+    std::vector<OpenStream*> slow;
+    for (OpenStream* const stream : streams_) {
       if (stream->IsSlow(now, options_.slow_client)) slow.push_back(stream);
     }
-    for (PullStream* const stream : slow) {
+    for (OpenStream* const stream : slow) {
       if (streams_.count(stream) == 0) continue;
       ++slow_streams_;
       stream->End();
@@ -376,7 +649,7 @@ void TensorServer::Impl::EndSlowStreams() {
   }
 }
 
-absl::Status TensorServer::Impl::Accept(PullStream* stream) {
+absl::Status TensorServer::Impl::Accept(OpenStream* stream) {
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
   absl::Status status = CheckAccepting();
   if (status.ok() && streams_.size() >= static_cast<size_t>(std::max(options_.max_streams, 0))) {
@@ -392,7 +665,7 @@ absl::Status TensorServer::Impl::Accept(PullStream* stream) {
   return absl::OkStatus();
 }
 
-void TensorServer::Impl::Remove(PullStream* stream) {
+void TensorServer::Impl::Remove(OpenStream* stream) {
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
   streams_.erase(stream);
   changed_.notify_all();
@@ -413,11 +686,53 @@ grpc::ServerUnaryReactor* TensorServer::Impl::List(grpc::CallbackServerContext* 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* TensorServer::Impl::Pull(grpc::CallbackServerContext* context,
                                                                      const grpc::ByteBuffer* request) {
   absl::StatusOr<ParsedPull> pull = ParsePull(*request, source_);
-  if (!pull.ok()) return new RefusedStream(pull.status());
+  if (!pull.ok()) return new RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>(pull.status());
   auto stream = std::make_unique<PullStream>(this, context, *std::move(pull));
   const absl::Status accepted = Accept(stream.get());
-  if (!accepted.ok()) return new RefusedStream(accepted);
+  if (!accepted.ok()) return new RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>(accepted);
   stream->Advance();
+  return stream.release();  // OnDone deletes it
+}
+
+grpc::ServerWriteReactor<v1::Version>* TensorServer::Impl::Watch(grpc::CallbackServerContext* /*context*/,
+                                                                 const v1::WatchRequest* request) {
+  const TensorVersion known = {request->version().step(), request->version().id()};
+  auto stream = std::make_unique<WatchStream>(this, known);
+  const absl::Status accepted = Accept(stream.get());
+  if (!accepted.ok()) return new RefusedStream<grpc::ServerWriteReactor<v1::Version>>(accepted);
+  {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    if (!follow_.joinable()) follow_ = std::thread([this] { FollowSource(); });
+  }
+  const absl::StatusOr<TensorSnapshot> current = source_->Current();
+  if (current.ok()) stream->Offer(current->version);
+  return stream.release();  // OnDone deletes it
+}
+
+// Offers each version to all watches. A watch that was accepted meanwhile has offered the newest to itself.
+void TensorServer::Impl::FollowSource() {
+  constexpr absl::Duration kTick = absl::Milliseconds(200);
+  TensorVersion known;
+  while (true) {
+    const absl::StatusOr<TensorSnapshot> newer = source_->WaitForNewer(known, kTick);
+    if (!newer.ok() && !absl::IsDeadlineExceeded(newer.status())) absl::SleepFor(kTick);
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    if (ends_) return;
+    if (!newer.ok()) continue;
+    known = newer->version;
+    for (OpenStream* const stream : std::vector<OpenStream*>(streams_.begin(), streams_.end())) {
+      if (streams_.count(stream) != 0) stream->Offer(known);
+    }
+  }
+}
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* TensorServer::Impl::Push(grpc::CallbackServerContext* context,
+                                                                    grpc::ByteBuffer* response) {
+  auto stream = std::make_unique<PushStream>(this, context, response);
+  const absl::Status accepted =
+      options_.accept_pushes ? Accept(stream.get()) : absl::PermissionDeniedError("the server accepts no pushes");
+  if (!accepted.ok()) return new RefusedStream<grpc::ServerReadReactor<grpc::ByteBuffer>>(accepted);
+  stream->Read();
   return stream.release();  // OnDone deletes it
 }
 
@@ -444,6 +759,7 @@ TensorServerStats TensorServer::stats() const {
   stats.refused_streams = impl_->refused_streams_;
   stats.slow_streams = impl_->slow_streams_;
   stats.sent_bytes = impl_->sent_bytes_;
+  stats.pushes = impl_->pushes_;
   return stats;
 }
 

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/rpc/tensor_source.h"
 
 namespace grpc {
@@ -38,16 +39,21 @@ struct TensorServerOptions {
   // Of all streams together, besides tensors that are in memory: blocks of files, gathered elements, messages. Past it
   // a stream ends with ResourceExhausted.
   uint64_t max_memory_bytes = uint64_t{256} << 20;
-  int max_streams = 256;                           // at once; one more is refused with ResourceExhausted
-  absl::Duration slow_client = absl::Seconds(30);  // a stream whose client takes nothing for so long is ended
+  int max_streams = 256;  // at once; one more is refused with ResourceExhausted
+  // A stream whose client takes or sends nothing for so long is ended.
+  absl::Duration slow_client = absl::Seconds(30);
+  // Clients may replace all tensors (push_tensors.h). The source must be one that can be replaced: LiveTensors.
+  bool accept_pushes = false;
+  DecodeLimits push_limits;  // max_file_decoded_bytes, max_message_bytes, max_entries and max_name_bytes of a push
 };
 
 struct TensorServerStats {
-  int num_streams = 0;           // now
+  int num_streams = 0;           // now, watches included
   uint64_t total_streams = 0;    // that were accepted
   uint64_t refused_streams = 0;  // past max_streams, or while the server drained
   uint64_t slow_streams = 0;     // that were ended for slow_client
   uint64_t sent_bytes = 0;       // of tensors
+  uint64_t pushes = 0;           // that arrived whole
 };
 
 // Thread-safe.

@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
 
@@ -37,6 +39,11 @@ struct TensorSnapshot {
   bool in_memory = false;
 };
 
+struct NamedView {
+  std::string name;
+  TensorView view;
+};
+
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
@@ -46,11 +53,22 @@ class TensorSource {
   // Waits until the version of the newest set is not `version`, and returns that set.
   // Errors: DeadlineExceeded; as Current.
   virtual absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& version, Deadline deadline) = 0;
+  // Replaces all tensors, for a client that pushes them, and returns the new version.
+  // Errors, after which the set before is still served: Unimplemented, the default, for sources that only serve.
+  virtual absl::StatusOr<TensorVersion> Replace(int64_t step, std::vector<NamedView> tensors);
 };
 
 // The tensors of a file, whatever its format; step 0. Tensors that cannot be read (ArchiveEntry::read_status) are not
 // offered.
 std::unique_ptr<TensorSource> ServeArchive(std::shared_ptr<const ArchiveReader> archive);
+
+// The same for several files: clients see "w" of the archive with the prefix "old/" as "old/w".
+// Errors: InvalidArgument without archives, and if two tensors have one name.
+struct PrefixedArchive {
+  std::string prefix;
+  std::shared_ptr<const ArchiveReader> archive;
+};
+absl::StatusOr<std::unique_ptr<TensorSource>> ServeArchives(std::vector<PrefixedArchive> archives);
 
 }  // namespace tensorcask
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
-#include "tensorcask/serialize/archive/convert.h"
+#include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/rpc/internal/piece.h"
 #include "tensorcask/serialize/wire/codec_options.h"
@@ -247,6 +247,12 @@ absl::StatusOr<std::unique_ptr<ItemBytes>> OpenElements(const TensorSnapshot& sn
 }
 
 }  // namespace
+
+std::unique_ptr<ItemBytes> MessageItem(std::string message) {
+  auto held = std::make_shared<const std::string>(std::move(message));
+  const absl::string_view bytes = *held;
+  return std::make_unique<BytesInMemory>(bytes, std::move(held), 0, nullptr);
+}
 
 absl::StatusOr<std::unique_ptr<ItemBytes>> OpenItem(const TensorSnapshot& snapshot, const ItemRequest& item,
                                                     DecodeQuota* memory) {

@@ -44,6 +44,9 @@ class ItemBytes {
 absl::StatusOr<std::unique_ptr<ItemBytes>> OpenItem(const TensorSnapshot& snapshot, const ItemRequest& item,
                                                     DecodeQuota* memory);
 
+// The bytes of a message that is there.
+std::unique_ptr<ItemBytes> MessageItem(std::string message);
+
 }  // namespace tensorcask::rpc
 
 #endif  // TENSORCASK_SERIALIZE_RPC_INTERNAL_ITEM_BYTES_H_

@@ -61,6 +61,13 @@ WireType TypeOf(uint32_t field, WireType found) {
   }
 }
 
+// Moves a tag or a length from the front of *rest. False if it is cut short or longer than protobuf accepts.
+bool TakeShortVarint(absl::string_view* rest, uint64_t* value) {
+  constexpr size_t kMaxBytes = 5;
+  const size_t before = rest->size();
+  return ParseVarint(rest, value) && before - rest->size() <= kMaxBytes && *value <= UINT32_MAX;
+}
+
 // Moves the number of a field from the front of *rest. False if it is cut short or of a type without a number.
 bool TakeNumber(WireType type, absl::string_view* rest, uint64_t* value) {
   size_t bytes = 0;
@@ -104,15 +111,15 @@ absl::StatusOr<ParsedPiece> ParsePieceHeader(absl::string_view begin, uint64_t t
   while (true) {
     uint64_t tag = 0;
     if (rest.empty() && whole.size() == total_bytes) return Malformed("has no data");
-    if (!ParseVarint(&rest, &tag)) return Malformed("has a header that is damaged or too long");
-    const uint64_t field = tag >> 3;
+    if (!TakeShortVarint(&rest, &tag)) return Malformed("has a header that is damaged or too long");
+    const auto field = static_cast<uint32_t>(tag >> 3);
     const auto type = static_cast<WireType>(tag & 7);
-    if (field == 0 || field > UINT32_MAX || TypeOf(static_cast<uint32_t>(field), type) != type) {
+    if (field == 0 || TypeOf(field, type) != type) {
       return Malformed(absl::StrCat("has field ", field, " of wire type ", tag & 7));
     }
     uint64_t value = 0;
     if (field == kData) {
-      if (!ParseVarint(&rest, &value)) return Malformed("has a header that is damaged or too long");
+      if (!TakeShortVarint(&rest, &value)) return Malformed("has a header that is damaged or too long");
       piece.header_bytes = whole.size() - rest.size();
       const uint64_t left = total_bytes - piece.header_bytes;
       if (value != left) {
@@ -128,7 +135,7 @@ absl::StatusOr<ParsedPiece> ParsePieceHeader(absl::string_view begin, uint64_t t
       piece.header.item = static_cast<uint32_t>(value);
     } else if (field == kCrc32c) {
       piece.header.crc32c = static_cast<uint32_t>(value);
-    } else if (uint64_t* const number = NumberOf(static_cast<uint32_t>(field), &piece.header); number != nullptr) {
+    } else if (uint64_t* const number = NumberOf(field, &piece.header); number != nullptr) {
       *number = value;
     }
   }

@@ -46,8 +46,8 @@ absl::Status CheckSum(const PieceHeader& header, uint32_t found) {
 }  // namespace
 
 PieceReceiver::PieceReceiver(absl::string_view server, uint64_t version_id, const DecodeLimits& limits,
-                             absl::Span<const PullTarget> targets)
-    : server_(server), version_id_(version_id), limits_(limits), targets_(targets) {
+                             absl::Span<const PullTarget> targets, uint32_t first_item)
+    : server_(server), version_id_(version_id), limits_(limits), targets_(targets), first_item_(first_item) {
   SkipEmpty();
 }
 
@@ -94,9 +94,10 @@ absl::Status PieceReceiver::Store(const ParsedPiece& piece, absl::Span<const abs
     return absl::DataLossError(absl::StrCat("a piece is of version ", absl::Hex(header.version_id, absl::kZeroPad16),
                                             "; wanted ", absl::Hex(version_id_, absl::kZeroPad16)));
   }
-  if (header.item != position_.target - first_target_) {
-    return absl::DataLossError(absl::StrCat("a piece of item ", header.item, " came; wanted item ",
-                                            position_.target - first_target_, " from byte ", position_.offset));
+  const uint64_t wanted = position_.target - first_target_ + first_item_;
+  if (header.item != wanted) {
+    return absl::DataLossError(
+        absl::StrCat("a piece of item ", header.item, " came; wanted item ", wanted, " from byte ", position_.offset));
   }
   if (header.offset != position_.offset) {
     return absl::DataLossError(

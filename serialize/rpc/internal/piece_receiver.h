@@ -42,9 +42,9 @@ class PieceReceiver {
     uint64_t offset = 0;
   };
 
-  // `server` names the server in errors. The targets outlive this.
+  // `server` names the other side in errors. The targets outlive this. Their items count from `first_item`.
   PieceReceiver(absl::string_view server, uint64_t version_id, const DecodeLimits& limits,
-                absl::Span<const PullTarget> targets);
+                absl::Span<const PullTarget> targets, uint32_t first_item = 0);
 
   // Checks and stores one message, whose bytes come in parts. Errors, after which the elements of all targets are
   // unspecified: DataLoss for another version, an item that is not asked for, an offset that is not the next one, too
@@ -74,6 +74,7 @@ class PieceReceiver {
   const uint64_t version_id_;
   const DecodeLimits limits_;
   const absl::Span<const PullTarget> targets_;
+  const uint32_t first_item_;
   Position position_;
   size_t first_target_ = 0;     // of the attempt
   uint64_t message_bytes_ = 0;  // that the target's first piece has claimed; 0: no piece yet

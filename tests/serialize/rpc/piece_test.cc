@@ -77,7 +77,7 @@ TEST(PieceTest, IsTheMessageOfTheProtocol) {
   EXPECT_EQ(bytes.substr(parsed.header_bytes), "elements");
 }
 
-// FORMAT.md section 5.
+// FORMAT.md section 7.
 TEST(PieceTest, IsTheExampleOfThePage) {
   const std::string data = Bytes(Tensor::FromValues<int32_t>({1, 2}));
   const char example[] =

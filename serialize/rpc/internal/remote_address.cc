@@ -1,0 +1,79 @@
+#include "tensorcask/serialize/rpc/internal/remote_address.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tensorcask/serialize/rpc/remote_archive.h"
+#include "tensorcask/tensor/base/quote.h"
+
+namespace tensorcask::rpc {
+namespace {
+
+constexpr int kMaxReceivedBytes = 8 << 20;  // a page of the list; a piece has at most kMaxPieceBytes
+// Frames as large as a piece. 64 KiB, what gRPC takes by itself, costs a third of the speed.
+constexpr int kMaxFrameBytes = 2 << 20;
+
+}  // namespace
+
+absl::StatusOr<Address> ParseAddress(const std::string& text) {
+  Address address;
+  absl::string_view rest = text;
+  address.tls = absl::ConsumePrefix(&rest, RemoteArchiveFormat::kTlsScheme);
+  const bool has_scheme = address.tls || absl::ConsumePrefix(&rest, RemoteArchiveFormat::kScheme);
+  const size_t slash = rest.find('/');
+  const absl::string_view host = rest.substr(0, slash);
+  const size_t colon = host.rfind(':');
+  if (!has_scheme || colon == absl::string_view::npos || colon == 0 || colon + 1 == host.size() ||
+      host.find_first_not_of("0123456789", colon + 1) != absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Quoted(text), " is no address of a server; wanted grpc://HOST:PORT or grpc://HOST:PORT/NAME"));
+  }
+  address.target = std::string(host);
+  if (slash != absl::string_view::npos) address.prefix = std::string(rest.substr(slash + 1));
+  if (!address.prefix.empty() && !absl::EndsWith(address.prefix, "/")) address.prefix += "/";
+  return address;
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const Address& address,
+                                           std::shared_ptr<grpc::ChannelCredentials> credentials) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxReceivedBytes);
+  arguments.SetInt("grpc.http2.max_frame_size", kMaxFrameBytes);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+  if (credentials == nullptr) {
+    credentials =
+        address.tls ? grpc::SslCredentials(grpc::SslCredentialsOptions()) : grpc::InsecureChannelCredentials();
+  }
+  return grpc::CreateCustomChannel(address.target, credentials, arguments);
+}
+
+// gRPC tells a stream that the server reset with
+// INTERNAL or CANCELLED; this client cancels no call whose status it reads.
+bool IsInterruption(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:
+      return true;
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+      return absl::StrContains(status.error_message(), "RST_STREAM") ||
+             absl::StrContains(status.error_message(), "Stream removed");
+    default:
+      return false;
+  }
+}
+
+std::chrono::system_clock::time_point TimePoint(absl::Duration from_now) {
+  const absl::Duration wait = std::min(from_now, kNeverWaits);
+  return std::chrono::system_clock::now() + absl::ToChronoMicroseconds(wait);
+}
+
+}  // namespace tensorcask::rpc

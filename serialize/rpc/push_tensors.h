@@ -1,0 +1,32 @@
+// Sends tensors to a server, which offers them from then on: a worker hands its result to a parameter server.
+//
+//   CASK_ASSIGN_OR_RETURN(const TensorVersion version,
+//                         PushTensors("grpc://10.0.0.7:50051", 100, {{"w", w}, {"b", b}}, {}));
+//
+// The server must accept pushes (TensorServerOptions::accept_pushes), and its source must be one that can be replaced
+// (LiveTensors). It offers the new tensors when all of them have arrived, and keeps the ones before if the push breaks.
+
+#ifndef TENSORCASK_SERIALIZE_RPC_PUSH_TENSORS_H_
+#define TENSORCASK_SERIALIZE_RPC_PUSH_TENSORS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tensorcask/serialize/rpc/remote_archive.h"
+#include "tensorcask/serialize/rpc/tensor_source.h"
+
+namespace tensorcask {
+
+// Elements of a fixed size are sent row-major, without a copy if they lie so. Of the options, the credentials, the
+// timeouts and the limits count; a push that broke is not repeated.
+// Errors: InvalidArgument for what is not an address, an address with a NAME, and two tensors of one name;
+// PermissionDenied if the server accepts no pushes; Unavailable if it cannot be reached, goes away or drains;
+// DeadlineExceeded; ResourceExhausted past a limit of the server; as LiveTensors::Publish.
+absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t step, std::vector<NamedView> tensors,
+                                          const RemoteOptions& options);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_RPC_PUSH_TENSORS_H_

@@ -1,0 +1,49 @@
+// Credentials of servers and clients of tensors (tensor_server.h, remote_archive.h): TLS, and a token.
+//
+//   TlsServerOptions own;
+//   own.certificate_chain = ...;                               // texts in PEM, not paths
+//   own.private_key = ...;
+//   own.token = "a secret of 128 bits or more";
+//   TensorServerOptions options;
+//   options.credentials = MakeTlsCredentials(own);
+//
+//   RemoteOptions remote;
+//   remote.credentials = MakeTlsCredentials(TlsClientOptions{authorities, "", "", token});
+//   RemoteArchive::Open("grpcs://host:50051", remote);
+//
+// These are thin covers of grpc::SslServerCredentials and grpc::SslCredentials, for programs that include no header of
+// gRPC. TLS 1.2 and later. What TLS refuses is Unavailable; a missing token is Unauthenticated, a wrong one
+// PermissionDenied.
+
+#ifndef TENSORCASK_SERIALIZE_RPC_TLS_H_
+#define TENSORCASK_SERIALIZE_RPC_TLS_H_
+
+#include <memory>
+#include <string>
+
+namespace grpc {
+class ChannelCredentials;
+class ServerCredentials;
+}  // namespace grpc
+
+namespace tensorcask {
+
+struct TlsServerOptions {
+  std::string certificate_chain;   // of the server, PEM
+  std::string private_key;         // PEM
+  std::string client_authorities;  // "": clients need no certificate; else one that these authorities have signed
+  std::string token;               // "": clients need none
+};
+std::shared_ptr<grpc::ServerCredentials> MakeTlsCredentials(const TlsServerOptions& options);
+
+struct TlsClientOptions {
+  std::string authorities;        // that may have signed the server's certificate, PEM; "": those of the system
+  std::string certificate_chain;  // of the client; "": it has none
+  std::string private_key;
+  std::string token;
+};
+std::shared_ptr<grpc::ChannelCredentials> MakeTlsCredentials(const TlsClientOptions& options);
+
+}  // namespace tensorcask
+
+#endif  // TENSORCASK_SERIALIZE_RPC_TLS_H_

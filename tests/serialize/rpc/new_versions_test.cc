@@ -1,0 +1,295 @@
+// New versions: published, pushed by clients, found in the folder of a run; and clients that wait for them.
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorcask/proto/exchange_service.grpc.pb.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/formats/checkpoint_format.h"
+#include "tensorcask/serialize/checkpoint/manager.h"
+#include "tensorcask/serialize/rpc/follow_folder.h"
+#include "tensorcask/serialize/rpc/live_tensors.h"
+#include "tensorcask/serialize/rpc/push_tensors.h"
+#include "tensorcask/serialize/rpc/remote_archive.h"
+#include "tensorcask/serialize/rpc/tensor_server.h"
+#include "tensorcask/tensor/base/crc32c.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/status_matchers.h"
+#include "tensorcask/tests/support/temp_folder.h"
+
+namespace tensorcask {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+using testing::TempFolder;
+using Code = absl::StatusCode;
+namespace v1 = rpc::v1;
+
+Tensor Number(int32_t number) { return Tensor::FromValues<int32_t>({number}); }
+int32_t NumberOf(const absl::StatusOr<Tensor>& tensor) { return tensor.ok() ? *tensor->data<int32_t>() : -1; }
+
+std::string AddressOf(const TensorServer& server) { return absl::StrCat("grpc://", server.address()); }
+
+TEST(WatchTest, TellsOfEachNewVersion) {
+  LiveTensors live;
+  ASSERT_OK(live.Publish(1, {{"w", Number(10)}}));
+  ASSERT_OK_AND_ASSIGN(const auto server, TensorServer::Start(&live, {}));
+  ASSERT_OK_AND_ASSIGN(const auto archive, RemoteArchive::Open(AddressOf(*server), {}));
+  EXPECT_THAT(archive->WaitForNewer(absl::Milliseconds(50)),
+              StatusIs(Code::kDeadlineExceeded, HasSubstr("no version newer than step 1")));
+  std::thread trainer([&] {
+    for (int step = 2; step <= 5; ++step) {
+      absl::SleepFor(absl::Milliseconds(20));
+      EXPECT_OK(live.Publish(step, {{"w", Number(10 * step)}}));
+    }
+  });
+  int64_t step = 1;
+  while (step < 5) {
+    ASSERT_OK_AND_ASSIGN(const TensorVersion newer, archive->WaitForNewer(absl::Minutes(1)));
+    EXPECT_GT(newer.step, step);
+    ASSERT_OK(archive->Refresh());
+    step = archive->version().step;
+    const absl::StatusOr<Tensor> w = archive->Read("w");
+    if (absl::IsAborted(w.status())) continue;  // the next one was published meanwhile
+    EXPECT_EQ(NumberOf(w), 10 * step);
+  }
+  trainer.join();
+  server->Drain(absl::Seconds(10));  // ends the watches
+  EXPECT_EQ(server->stats().num_streams, 0);
+}
+
+TEST(WatchTest, OutlivesTheServer) {
+  LiveTensors live;
+  ASSERT_OK(live.Publish(1, {{"w", Number(1)}}));
+  ASSERT_OK_AND_ASSIGN(auto server, TensorServer::Start(&live, {}));
+  ASSERT_OK_AND_ASSIGN(const auto archive, RemoteArchive::Open(AddressOf(*server), {}));
+  TensorServerOptions options;
+  options.address = server->address();
+  std::thread operator_thread([&] {
+    absl::SleepFor(absl::Milliseconds(100));
+    server.reset();
+    absl::StatusOr<std::unique_ptr<TensorServer>> again = absl::UnknownError("");
+    for (int i = 0; i < 100 && !again.ok(); ++i) again = TensorServer::Start(&live, options);
+    EXPECT_OK(again);
+    EXPECT_OK(live.Publish(2, {{"w", Number(2)}}));
+    if (again.ok()) server = *std::move(again);
+  });
+  ASSERT_OK_AND_ASSIGN(const TensorVersion newer, archive->WaitForNewer(absl::Minutes(1)));
+  operator_thread.join();
+  EXPECT_EQ(newer.step, 2);
+}
+
+class PushTest : public ::testing::Test {
+ protected:
+  PushTest() {
+    options_.accept_pushes = true;
+    EXPECT_OK(live_.Publish(1, {{"w", Number(1)}}));
+  }
+  void Serve() {
+    auto server = TensorServer::Start(&live_, options_);
+    ASSERT_OK(server);
+    server_ = *std::move(server);
+  }
+  int64_t step() { return live_.Current()->version.step; }
+
+  LiveTensors live_;
+  TensorServerOptions options_;
+  std::unique_ptr<TensorServer> server_;
+};
+
+TEST_F(PushTest, ReplacesWhatIsServed) {
+  Serve();
+  Tensor large = *Tensor::Create(DType::kUint8, TensorShape({3'000'000}));
+  for (int64_t i = 0; i < large.num_elements(); ++i) large.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(i * 7);
+  const Tensor grid = Tensor::FromValues<int32_t>({{1, 2, 3}, {4, 5, 6}});
+  const TensorView turned = *TensorView(grid).Transpose(0, 1);
+  ASSERT_OK_AND_ASSIGN(const TensorVersion version,
+                       PushTensors(AddressOf(*server_), 2,
+                                   {{"large", large},
+                                    {"text", Tensor::FromValues<std::string>({"a", "bc"})},
+                                    {"turned", turned},
+                                    {"empty", *Tensor::Create(DType::kFloat32, TensorShape({0, 2}))}},
+                                   {}));
+  EXPECT_EQ(version, live_.Current()->version);
+  EXPECT_EQ(version.step, 2);
+  ASSERT_OK_AND_ASSIGN(const auto archive, RemoteArchive::Open(AddressOf(*server_), {}));
+  EXPECT_EQ(archive->entries().size(), 4);
+  EXPECT_EQ(TensorView(*archive->Read("large")).bytes(), TensorView(large).bytes());
+  EXPECT_EQ(archive->Read("text")->data<std::string>()[1], "bc");
+  EXPECT_EQ(TensorView(*archive->Read("turned")).bytes(), turned.Contiguous()->bytes());
+  EXPECT_EQ(server_->stats().pushes, 1);
+}
+
+TEST_F(PushTest, IsRefusedUnlessItIsAccepted) {
+  options_.accept_pushes = false;
+  Serve();
+  EXPECT_THAT(PushTensors(AddressOf(*server_), 2, {{"w", Number(2)}}, {}),
+              StatusIs(Code::kPermissionDenied, HasSubstr("accepts no pushes")));
+  EXPECT_THAT(PushTensors(AddressOf(*server_) + "/a", 2, {}, {}), StatusIs(Code::kInvalidArgument));
+  EXPECT_THAT(PushTensors("grpc://127.0.0.1:1", 2, {{"w", Number(2)}}, {}), StatusIs(Code::kUnavailable));
+  EXPECT_EQ(step(), 1);
+}
+
+TEST_F(PushTest, IsRefusedPastALimit) {
+  options_.push_limits.max_file_decoded_bytes = 7;
+  options_.push_limits.max_entries = 2;
+  Serve();
+  EXPECT_THAT(PushTensors(AddressOf(*server_), 2, {{"a", Number(1)}, {"b", Number(2)}}, {}),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes is 7")));
+  const Tensor empty = *Tensor::Create(DType::kFloat32, TensorShape({0}));
+  EXPECT_THAT(PushTensors(AddressOf(*server_), 2, {{"a", empty}, {"b", empty}, {"c", empty}}, {}),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_entries is 2")));
+  EXPECT_EQ(step(), 1);
+}
+
+// What no client of ours sends leaves the old version.
+TEST_F(PushTest, LeavesTheOldVersionIfItBreaks) {
+  Serve();
+  const auto stub =
+      v1::TensorExchange::NewStub(grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  v1::PushHeader header;
+  header.set_step(2);
+  header.add_tensors()->set_name("w");
+  header.mutable_tensors(0)->set_dtype(DataType::DT_INT32);
+  header.mutable_tensors(0)->mutable_shape()->add_dim()->set_size(1);
+  const auto piece = [](uint32_t item, const std::string& data, uint64_t message_bytes) {
+    v1::Piece made;
+    made.set_item(item);
+    made.set_version_id(5);
+    made.set_message_bytes(message_bytes);
+    made.set_data(data);
+    made.set_crc32c(Crc32c(data));
+    return made;
+  };
+  const auto push = [&](const v1::PushHeader& head, std::vector<v1::Piece> pieces) {
+    const std::string bytes = head.SerializeAsString();
+    grpc::ClientContext context;
+    v1::PushResponse response;
+    const auto writer = stub->Push(&context, &response);
+    writer->Write(piece(0, bytes, bytes.size()));
+    for (const v1::Piece& more : pieces) writer->Write(more);
+    writer->WritesDone();
+    return writer->Finish();
+  };
+  const std::string number(4, '\2');
+  EXPECT_EQ(push(header, {}).error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(push(header, {piece(2, number, 0)}).error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(push(header, {piece(1, "12345", 0)}).error_code(), grpc::StatusCode::DATA_LOSS);
+  v1::Piece wrong = piece(1, number, 0);
+  wrong.set_crc32c(0);
+  EXPECT_EQ(push(header, {wrong}).error_code(), grpc::StatusCode::DATA_LOSS);
+  v1::PushHeader twice = header;
+  *twice.add_tensors() = header.tensors(0);
+  EXPECT_EQ(push(twice, {piece(1, number, 0), piece(2, number, 0)}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::PushHeader huge = header;
+  huge.mutable_tensors(0)->mutable_shape()->mutable_dim(0)->set_size(int64_t{1} << 50);
+  EXPECT_EQ(push(huge, {}).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  v1::PushHeader as_message = header;
+  as_message.mutable_tensors(0)->set_as_message(true);
+  EXPECT_EQ(push(as_message, {}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  {
+    grpc::ClientContext context;
+    v1::PushResponse response;
+    const auto writer = stub->Push(&context, &response);
+    const std::string bytes = header.SerializeAsString();
+    writer->Write(piece(0, bytes, bytes.size()));
+    context.TryCancel();
+    EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_EQ(step(), 1);
+  EXPECT_TRUE(push(header, {piece(1, number, 0)}).ok());
+  EXPECT_EQ(step(), 2);
+  for (int i = 0; i < 1000 && server_->stats().num_streams != 0; ++i) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_EQ(server_->stats().num_streams, 0);
+}
+
+TEST_F(PushTest, IsUnimplementedForFiles) {
+  class Fixed final : public TensorSource {
+   public:
+    explicit Fixed(TensorSource* other) : other_(other) {}
+    absl::StatusOr<TensorSnapshot> Current() override { return other_->Current(); }
+    absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& version, Deadline deadline) override {
+      return other_->WaitForNewer(version, deadline);
+    }
+
+   private:
+    TensorSource* other_;
+  };
+  Fixed fixed(&live_);
+  ASSERT_OK_AND_ASSIGN(const auto server, TensorServer::Start(&fixed, options_));
+  EXPECT_THAT(PushTensors(AddressOf(*server), 2, {{"w", Number(2)}}, {}), StatusIs(Code::kUnimplemented));
+}
+
+class FollowFolderTest : public ::testing::Test {
+ protected:
+  void Save(CheckpointManager& manager, int64_t step) {
+    ASSERT_OK(manager.Save(
+        step, [&](CheckpointWriter& writer) { return writer.Add("w", Number(static_cast<int32_t>(step))); }));
+  }
+  std::unique_ptr<TensorSource> Follow(FollowFolderOptions options) {
+    options.interval = absl::ZeroDuration();
+    return FollowFolder(
+        folder_.path(), [this](const std::string& prefix) { return OpenArchive(prefix, {&format_}); }, options);
+  }
+
+  const CheckpointArchiveFormat format_;
+  const TempFolder folder_;
+};
+
+TEST_F(FollowFolderTest, ServesTheNewestWholeStep) {
+  const std::unique_ptr<TensorSource> source = Follow({});
+  EXPECT_THAT(source->Current(), StatusIs(Code::kUnavailable, HasSubstr("has no whole step yet")));
+  CheckpointManagerOptions keep;
+  keep.keep_last = 2;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open(folder_.path(), keep));
+  Save(manager, 1);
+  ASSERT_OK_AND_ASSIGN(const auto server, TensorServer::Start(source.get(), {}));
+  ASSERT_OK_AND_ASSIGN(const auto archive, RemoteArchive::Open(AddressOf(*server), {}));
+  EXPECT_EQ(archive->version().step, 1);
+  EXPECT_EQ(NumberOf(archive->Read("w")), 1);
+
+  Save(manager, 2);
+  ASSERT_OK_AND_ASSIGN(const TensorVersion newer, archive->WaitForNewer(absl::Minutes(1)));
+  EXPECT_EQ(newer.step, 2);
+  ASSERT_OK(archive->Refresh());
+  EXPECT_EQ(NumberOf(archive->Read("w")), 2);
+
+  std::filesystem::resize_file(manager.PrefixOf(2) + ".index", 10);  // damaged: step 1 is the newest whole one
+  ASSERT_OK(archive->Refresh());
+  EXPECT_EQ(NumberOf(archive->Read("w")), 1);
+}
+
+// The run removes the step that is served.
+TEST_F(FollowFolderTest, KeepsAStepInMemory) {
+  FollowFolderOptions options;
+  options.in_memory = true;
+  CheckpointManagerOptions keep;
+  keep.keep_last = 1;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open(folder_.path(), keep));
+  Save(manager, 1);
+  const std::unique_ptr<TensorSource> source = Follow(options);
+  ASSERT_OK_AND_ASSIGN(const TensorSnapshot one, source->Current());
+  Save(manager, 2);
+  ASSERT_OK_AND_ASSIGN(const TensorSnapshot two, source->Current());
+  EXPECT_EQ(two.version.step, 2);
+  EXPECT_EQ(NumberOf(one.tensors->Read("w")), 1);
+  EXPECT_EQ(NumberOf(two.tensors->Read("w")), 2);
+}
+
+}  // namespace
+}  // namespace tensorcask
