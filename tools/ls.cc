@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/chosen_names.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
@@ -29,11 +30,13 @@
 #include "tensorcask/tensor/device.h"
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tools/element_crc32.h"
+#include "tensorcask/tools/formats.h"
 #include "tensorcask/tools/json_text.h"
 #include "tensorcask/tools/ls_values.h"
 #include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/table.h"
+#include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {
 namespace {
@@ -437,8 +440,34 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const LsFlags&
   return code;
 }
 
+// The archives in a folder of a store, by their names: nothing is opened.
+absl::StatusOr<ExitCode> ListArchives(const LsFlags& flags, Console& console) {
+  if (!flags.globs.empty() || flags.checksum || flags.tree || flags.values) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.path, ": is a folder, whose files are listed; GLOB, --checksum, --tree and --values are for a file"));
+  }
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> found, FindArchives(flags.path, Formats(), ToolFiles()));
+  Json document = {{"path", JsonText(flags.path)}, {"archives", Json::array()}};
+  std::vector<TableRow> rows;
+  for (const std::string& path : found) {
+    const absl::StatusOr<const ArchiveFormat*> format = FormatForName(path, Formats());
+    const std::string name(format.ok() ? (*format)->name() : "");
+    document["archives"].push_back(
+        Json{{"path", JsonText(path)}, {"format", name.empty() ? Json(nullptr) : Json(name)}});
+    rows.push_back({Printable(path), name});
+  }
+  if (flags.json) {
+    console.out << Line(document) << '\n';
+    return kDone;
+  }
+  PrintTable(std::move(rows), {}, OutputWidth(), console.out);
+  console.out << "total: " << found.size() << (found.size() == 1 ? " archive\n" : " archives\n");
+  return kDone;
+}
+
 // Reads the list twice, so that no line waits in memory for the width of the columns.
 absl::StatusOr<ExitCode> List(const LsFlags& flags, Console& console) {
+  if (IsOfStore(flags.path) && absl::EndsWith(flags.path, "/")) return ListArchives(flags, console);
   Console quiet = console;
   quiet.progress = console.progress && flags.checksum;
   ReadProgress progress(quiet, "reading");
@@ -500,10 +529,13 @@ Action DeclareLs(CLI::App& app) {
       "listed without a check of their checksums: `tensorcask verify` finds damage of their names and shapes. "
       "--checksum is zlib's CRC-32 of the elements in memory; for each string it covers the length as 8 bytes, "
       "little-endian, and the bytes.\n\n"
+      "Of a folder in an object store, which ends in a slash, the files and checkpoints are listed with their formats, "
+      "by their names.\n\n"
       "Examples:\n"
       "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
       "  tensorcask ls --tree model.ckpt\n"
-      "  tensorcask ls --values model.safetensors"));
+      "  tensorcask ls --values model.safetensors\n"
+      "  tensorcask ls s3://bucket/run/"));
   return [flags](Console& console) { return List(*flags, console); };
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/file_system_router.h"
-#include "tensorcask/serialize/object_store/object_store.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/console.h"
 
@@ -53,6 +52,8 @@ void CloseStores() {
   Stores().files.reset();
   Stores().store.reset();
 }
+
+ObjectStore* ToolStore() { return Stores().store.get(); }
 
 bool IsOfStore(absl::string_view path) {
   const absl::string_view scheme = SchemeOf(path);

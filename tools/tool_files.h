@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/object_store/object_store.h"
 
 namespace tensorcask::tools {
 
@@ -24,6 +25,9 @@ FileSystem* ToolFiles();
 absl::Status OpenStores(absl::Span<const std::string> arguments);
 // Ends the connections. Nothing is open any more.
 void CloseStores();
+
+// The store of the schemes; null if no argument had one.
+ObjectStore* ToolStore();
 
 // Whether `path` has one of the schemes.
 bool IsOfStore(absl::string_view path);

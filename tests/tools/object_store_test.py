@@ -1,116 +1,23 @@
 #!/usr/bin/env python3
 """The tool and files of s3:// and http://, from a small store in this process."""
 
-import http.server
+import json
 import os
-import re
 import sys
-import threading
-import unittest
-import urllib.parse
-import xml.etree.ElementTree
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
+from store_server import StoreServer  # noqa: E402
 from tool_testing import Archives, read, run  # noqa: E402
-
-
-class Store(http.server.BaseHTTPRequestHandler):
-    """Objects in memory: ranges, ETags, conditions, uploads in parts. Signatures are not checked."""
-
-    protocol_version = "HTTP/1.1"
-    objects = {}  # path -> (bytes, number of the version, save id)
-    uploads = {}
-    seen = []
-
-    def answer(self, status, body=b"", **headers):
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        if "Content_Length" not in headers and status != 204:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def target(self):
-        self.seen.append((self.command, self.path))
-        path, _, query = self.path.partition("?")
-        return urllib.parse.unquote(path)[1:], dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
-
-    def body(self):
-        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-
-    def store(self, path, data, save_id):
-        if self.headers.get("If-None-Match") == "*" and path in self.objects:
-            return self.answer(412)
-        self.objects[path] = (data, len(self.seen), save_id)
-        return self.answer(200, b"<CompleteMultipartUploadResult/>", ETag=f'"{len(self.seen)}"')
-
-    def do_HEAD(self):
-        self.do_GET()
-
-    def do_GET(self):
-        path, query = self.target()
-        if "list-type" in query:
-            prefix = path + "/" + query["prefix"]
-            keys = [key.partition("/")[2] for key in sorted(self.objects) if key.startswith(prefix)]
-            rows = "".join(f"<Contents><Key>{urllib.parse.quote(key)}</Key><Size>1</Size></Contents>" for key in keys)
-            return self.answer(200, f"<ListBucketResult>{rows}</ListBucketResult>".encode())
-        if path not in self.objects:
-            return self.answer(404)
-        data, version, save_id = self.objects[path]
-        headers = {"ETag": f'"{version}"', "x_amz_meta_tensorcask_save": save_id}
-        if self.command == "HEAD":
-            return self.answer(200, Content_Length=str(len(data)), **headers)
-        first, last = re.fullmatch(r"bytes=(\d*)-(\d+)", self.headers["Range"]).groups()
-        start = int(first) if first else max(0, len(data) - int(last))
-        end = min(int(last), len(data) - 1) if first else len(data) - 1
-        headers["Content_Range"] = f"bytes {start}-{end}/{len(data)}"
-        return self.answer(206, data[start : end + 1], **headers)
-
-    def do_PUT(self):
-        path, query = self.target()
-        data = self.body()
-        if "uploadId" not in query:
-            return self.store(path, data, self.headers["x-amz-meta-tensorcask-save"])
-        self.uploads[query["uploadId"]][1][int(query["partNumber"])] = data
-        return self.answer(200, ETag='"part"')
-
-    def do_POST(self):
-        path, query = self.target()
-        data = self.body()
-        if "uploads" in query:
-            name = str(len(self.uploads))
-            self.uploads[name] = (self.headers["x-amz-meta-tensorcask-save"], {})
-            text = f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId></InitiateMultipartUploadResult>"
-            return self.answer(200, text.encode())
-        save_id, parts = self.uploads.pop(query["uploadId"])
-        wanted = [int(one.text) for one in xml.etree.ElementTree.fromstring(data).iter() if one.tag.endswith("PartNumber")]
-        assert wanted == sorted(parts), wanted
-        return self.store(path, b"".join(parts[number] for number in wanted), save_id)
-
-    def do_DELETE(self):
-        path, query = self.target()
-        self.objects.pop(path, None)
-        self.uploads.pop(query.get("uploadId"), None)
-        return self.answer(204)
-
-    def log_message(self, *arguments):
-        pass
 
 
 class ObjectStore(Archives):
     def setUp(self):
         super().setUp()
-        Store.objects, Store.uploads, Store.seen = {}, {}, []
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        self.environment = dict(os.environ, AWS_ACCESS_KEY_ID="KEY", AWS_SECRET_ACCESS_KEY="SECRET",
-                                AWS_ENDPOINT_URL=self.url, AWS_REGION="eu-1")  # fmt: skip
+        self.store = StoreServer()
+        self.addCleanup(self.store.close)
+        self.url = self.store.url
+        self.environment = {**os.environ, **self.store.environment()}
 
     def tool(self, *arguments, code=0):
         done = run(*arguments, env=self.environment)
@@ -122,7 +29,7 @@ class ObjectStore(Archives):
         here = os.path.join(self.folder, "here.ckpt")
         self.make_checkpoint(here)
         self.tool("convert", here, "s3://bucket/run/there.ckpt")
-        self.assertEqual(sorted(Store.objects), ["bucket/run/there.ckpt.data-00000-of-00001",
+        self.assertEqual(sorted(self.store.objects), ["bucket/run/there.ckpt.data-00000-of-00001",
                                                  "bucket/run/there.ckpt.index"])  # fmt: skip
         self.tool("diff", here, "s3://bucket/run/there.ckpt")
         self.tool("verify", "s3://bucket/run/there.ckpt")
@@ -138,13 +45,79 @@ class ObjectStore(Archives):
         here = os.path.join(self.folder, "here.ckpt")
         self.make_checkpoint(here)
         self.tool("convert", here, "s3://bucket/there.ckpt")
-        Store.seen.clear()
+        self.store.seen.clear()
         done = self.tool("ls", "--stats", "s3://bucket/there.ckpt.index")
-        self.assertRegex(done.stderr, rf"(?m)^{len(Store.seen)} requests?, 0 repeated; .* received, 0 B sent$")
+        self.assertRegex(done.stderr, rf"(?m)^{len(self.store.seen)} requests?, 0 repeated; .* received, 0 B sent$")
 
     def test_what_is_not_there(self):
         self.assertIn("s3://bucket/none", self.tool("ls", "s3://bucket/none", code=1).stderr)
         self.assertIn("empty step", self.tool("ls", "s3://bucket//none", code=1).stderr)
+
+    def test_a_folder_is_listed(self):
+        here = os.path.join(self.folder, "here.ckpt")
+        self.make_checkpoint(here)
+        self.tool("convert", here, "s3://bucket/run/ckpt-1")
+        self.tool("convert", here, "s3://bucket/run/model.safetensors")
+        self.store.put("bucket/run/notes.txt", b"text")
+        self.store.put("bucket/run/deeper/model.npz", b"of a folder inside")
+        self.store.seen.clear()
+        lines = self.tool("ls", "s3://bucket/run/").stdout.splitlines()
+        self.assertEqual([line.split() for line in lines[:-1]], [["s3://bucket/run/ckpt-1", "checkpoint"],
+                                                                 ["s3://bucket/run/model.safetensors", "safetensors"]])  # fmt: skip
+        self.assertEqual(lines[-1], "total: 2 archives")
+        self.assertLessEqual(len(self.store.seen), 4)  # nothing is opened
+        listed = json.loads(self.tool("ls", "--json", "s3://bucket/run/").stdout)
+        self.assertEqual([one["format"] for one in listed["archives"]], ["checkpoint", "safetensors"])
+        self.assertIn("GLOB", self.tool("ls", "s3://bucket/run/", "*", code=1).stderr)
+        self.assertIn("has no objects", self.tool("ls", "s3://bucket/none/", code=1).stderr)
+        self.assertIn("cannot be listed", self.tool("ls", self.url + "/bucket/run/", code=1).stderr)
+
+    def make_leftovers(self):
+        here = os.path.join(self.folder, "here.ckpt")
+        if not os.path.exists(here + ".index"):
+            self.make_checkpoint(here)
+        self.tool("convert", here, "s3://bucket/run/whole")
+        for name, days in (("old", 8), ("new", 6)):
+            self.store.put(f"bucket/run/{name}.data-00000-of-00001", b"x" * 1000, days_old=days)
+            self.store.start_upload(f"bucket/run/{name}-upload", days_old=days)
+        self.store.put("bucket/run/a.txt", b"not ours", days_old=100)
+        self.store.put("bucket/run/deeper/x.data-00000-of-00001", b"not here", days_old=100)
+        self.store.start_upload("bucket/run/deeper/y", days_old=100)
+
+    def test_what_killed_writers_left_is_found(self):
+        self.make_leftovers()
+        lines = self.tool("clean", "s3://bucket/run/").stdout.splitlines()
+        self.assertEqual(len(lines), 5, lines)
+        for line, name, state in zip(lines, ("new-upload", "new.data-00000-of-00001", "old-upload", "old.data-00000-of-00001"),
+                                     ("unfinished upload, not old enough", "data without an index, not old enough",
+                                      "unfinished upload", "data without an index")):  # fmt: skip
+            self.assertIn(f"s3://bucket/run/{name} ", line)
+            self.assertIn(state, line)
+        self.assertEqual(lines[-1], "2 files can be removed, 1000 B; --delete removes them")
+        self.assertEqual((len(self.store.objects), len(self.store.uploads)), (6, 3))
+
+    def test_old_leftovers_are_removed_when_asked(self):
+        for word, age, left in (("--delete", (), 2), ("--yes", ("--older-than", "5d"), 0)):
+            self.store.stored.clear()
+            self.store.uploads.clear()
+            self.make_leftovers()
+            listed = json.loads(self.tool("clean", "--json", word, *age, "s3://bucket/run").stdout)["files"]
+            self.assertEqual([one["removed"] for one in listed], [left == 0, left == 0, True, True])
+            paths = [one["path"] for one in listed]
+            self.assertEqual(sorted(self.store.objects),
+                             sorted(["bucket/run/a.txt", "bucket/run/deeper/x.data-00000-of-00001", "bucket/run/whole.index",
+                                     "bucket/run/whole.data-00000-of-00001"] + [path[5:] for path in paths[1:2] if left]))  # fmt: skip
+            self.assertEqual(sorted(one.path for one in self.store.uploads.values()),
+                             sorted(["bucket/run/deeper/y"] + ["bucket/run/new-upload"] * (left > 0)))  # fmt: skip
+            self.tool("verify", "s3://bucket/run/whole")
+
+    def test_ages(self):
+        self.store.start_upload("bucket/run/x", days_old=1)
+        for age, code in (("23h", 0), ("1439min", 0), ("86000s", 0), ("0", 0), ("1w", 2), ("", 2), ("-1d", 2), ("d", 2)):
+            done = self.tool("clean", "--older-than=" + age, "s3://bucket/run", code=code)
+            self.assertIn("1 file can be removed" if code == 0 else "--older-than", done.stdout + done.stderr)
+        self.assertIn("nothing to remove", self.tool("clean", "--older-than", "2d", "s3://bucket/run").stdout)
+        self.assertEqual(self.tool("clean", "s3://bucket/empty/").stdout, "no temporary files\n")
 
     def make_checkpoint(self, path):
         source = os.path.join(self.folder, "source.npy")

@@ -16,7 +16,7 @@ _tensorcask_options() {
     merge) echo '--help -h --overwrite --allow-missing --remove-sources --stats' ;;
     reshard) echo '--help -h --mesh --spec --exact --overwrite --stats' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient --stats' ;;
-    clean) echo '--help -h --delete --json --stats' ;;
+    clean) echo '--help -h --delete --older-than --json --stats' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     save) echo '--help -h --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --allow-loss --limit --stats' ;;
     send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
@@ -117,6 +117,7 @@ _tensorcask_value() {
     'edit --unset') echo '@text' ;;
     'edit --remove') echo '@tensor' ;;
     'edit --output') echo '@file' ;;
+    'clean --older-than') echo '@text' ;;
     'cat --exclude') echo '@tensor' ;;
     'cat --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'cat --opaque-dtype') echo '@text' ;;

@@ -214,6 +214,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from edit' -l stats -d 'Say on
 complete -c tensorcask -n __fish_use_subcommand -a clean -d 'Find the temporary files that killed writers left'
 complete -c tensorcask -n '__fish_seen_subcommand_from clean' -l help -s h -d 'Print this help'
 complete -c tensorcask -n '__fish_seen_subcommand_from clean' -l delete -d 'Remove the stale files; without this they are only listed'
+complete -c tensorcask -n '__fish_seen_subcommand_from clean' -l older-than -x -d 'In a store: only what is at least so old, such as 36h (default 7d)'
 complete -c tensorcask -n '__fish_seen_subcommand_from clean' -l json -d 'One JSON document'
 complete -c tensorcask -n '__fish_seen_subcommand_from clean' -l stats -d 'Say on standard error which requests to s3:// and https:// it took'
 
