@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -66,8 +67,51 @@ IoResult Upload::AppendTo(std::string* part, absl::string_view* bytes) {
   return 0;
 }
 
+uint64_t Upload::size_bytes() const {
+  return ahead_.empty() ? size_ : ahead_.rbegin()->first + ahead_.rbegin()->second.size();
+}
+
 IoResult Upload::Append(absl::string_view bytes) {
   if (is_closed_) return Fail(-EBADF, "");
+  const IoResult written = appended_ == size_ ? AppendNow(bytes) : WriteAt(appended_, bytes);
+  if (written < 0) return written;
+  appended_ += static_cast<uint64_t>(written);
+  const IoResult ahead = AppendAhead();
+  return ahead < 0 ? ahead : written;
+}
+
+// Appends what waited for the bytes before it.
+IoResult Upload::AppendAhead() {
+  while (!ahead_.empty() && ahead_.begin()->first == size_) {
+    const std::string bytes = std::move(ahead_.begin()->second);
+    ahead_.erase(ahead_.begin());
+    ahead_bytes_ -= bytes.size();
+    const IoResult written = AppendNow(bytes);
+    if (written < 0) return written;
+  }
+  return 0;
+}
+
+// Requires: offset > size_.
+IoResult Upload::KeepAhead(uint64_t offset, absl::string_view bytes) {
+  const auto next = ahead_.lower_bound(offset);
+  const auto before = next == ahead_.begin() ? ahead_.end() : std::prev(next);
+  const uint64_t end_before = before == ahead_.end() ? 0 : before->first + before->second.size();
+  const bool overlaps = end_before > offset || (next != ahead_.end() && next->first - offset < bytes.size());
+  if (overlaps || bytes.size() > kMaxAheadBytes - ahead_bytes_) {
+    return Fail(-EOPNOTSUPP, absl::StrCat(url_.name, ": ", bytes.size(), " bytes at ", offset,
+                                          " cannot wait for those before them: ", ahead_bytes_, " bytes wait already"));
+  }
+  if (before != ahead_.end() && end_before == offset) {
+    before->second.append(bytes.data(), bytes.size());
+  } else {
+    ahead_.emplace(offset, std::string(bytes));
+  }
+  ahead_bytes_ += bytes.size();
+  return static_cast<IoResult>(bytes.size());
+}
+
+IoResult Upload::AppendNow(absl::string_view bytes) {
   const auto count = static_cast<IoResult>(bytes.size());
   while (!bytes.empty()) {
     if (part_bytes_ == 0 && first_.size() >= kLeastPartBytes) ChoosePartBytes();
@@ -96,6 +140,13 @@ IoResult Upload::Append(absl::string_view bytes) {
 
 IoResult Upload::WriteAt(uint64_t offset, absl::string_view bytes) {
   if (is_closed_) return Fail(-EBADF, "");
+  if (bytes.empty()) return 0;
+  if (offset > size_) return KeepAhead(offset, bytes);
+  if (offset == size_) {
+    const IoResult written = AppendNow(bytes);
+    const IoResult ahead = AppendAhead();
+    return written >= 0 && ahead < 0 ? ahead : written;
+  }
   const uint64_t last_offset = size_ - last_.size();
   const auto fits = [&](uint64_t start, uint64_t size) {
     return offset >= start && offset - start <= size && bytes.size() <= size - (offset - start);
@@ -181,6 +232,16 @@ IoResult Upload::Wait() {
 }
 
 IoResult Upload::Close() {
+  constexpr size_t kZeroBytes = 64 << 10;
+  while (!is_closed_ && !ahead_.empty()) {
+    const uint64_t gap = ahead_.begin()->first - size_;
+    const IoResult filled = AppendNow(std::string(static_cast<size_t>(std::min<uint64_t>(gap, kZeroBytes)), '\0'));
+    const IoResult ahead = AppendAhead();
+    if (filled < 0 || ahead < 0) {
+      is_closed_ = true;
+      return std::min(filled, ahead);
+    }
+  }
   is_closed_ = true;
   std::lock_guard<std::mutex> lock(mutex_);
   return error_ < 0 ? Fail(error_, error_detail_) : 0;

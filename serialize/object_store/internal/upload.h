@@ -12,6 +12,9 @@
 // Each upload has a random save id, which becomes metadata of the object. After an answer was lost, or a store refused
 // the condition, a HEAD tells by it whether the object is this one: neither the status nor a repeated request tells.
 //
+// Bytes that are written past the end wait in memory until those before them are there, up to kMaxAheadBytes: writers
+// whose format has an order of its own get along with an upload.
+//
 // One caller at a time. All results: 0 or a count, or minus an errno with detail().
 
 #ifndef TENSORCASK_SERIALIZE_OBJECT_STORE_INTERNAL_UPLOAD_H_
@@ -19,6 +22,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -39,6 +43,7 @@ class Upload {
   static constexpr uint64_t kWantedParts = 200;
   static constexpr size_t kMaxParts = 10'000;
   static constexpr uint64_t kMaxWaitingBytes = uint64_t{256} << 20;
+  static constexpr uint64_t kMaxAheadBytes = uint64_t{4} << 30;
 
   // `part_bytes` 0: chosen by the announced size.
   Upload(const ObjectRequests* requests, TaskThreads* threads, ObjectUrl url, uint64_t part_bytes, int connections);
@@ -49,11 +54,11 @@ class Upload {
   // The size that the file will have, before the first part is full.
   void Announce(uint64_t size_bytes);
   IoResult Append(absl::string_view bytes);
-  // -EOPNOTSUPP for bytes outside the first part and the last one.
+  // -EOPNOTSUPP for bytes that are neither in the first part or the last one, nor past the end.
   IoResult WriteAt(uint64_t offset, absl::string_view bytes);
   // Waits for the parts that are being sent.
   IoResult Wait();
-  // Nothing more will be written. The parts that are left are sent by Publish.
+  // Nothing more will be written; gaps become zeros. The parts that are left are sent by Publish.
   IoResult Close();
 
   // Makes the object visible, whole. -EEXIST if the condition is that there is none of that name, and there is one;
@@ -64,7 +69,7 @@ class Upload {
   // Removes what was sent. -ENOENT if the object was published after all: it stays. Another error: that is unknown.
   IoResult Remove();
 
-  uint64_t size_bytes() const { return size_; }
+  uint64_t size_bytes() const;
   const std::string& detail() const { return detail_; }
   const ObjectUrl& url() const { return url_; }
 
@@ -72,6 +77,9 @@ class Upload {
   enum class Winner { kUs, kAnother, kNone, kUnknown };
 
   void ChoosePartBytes();
+  IoResult AppendNow(absl::string_view bytes);
+  IoResult AppendAhead();
+  IoResult KeepAhead(uint64_t offset, absl::string_view bytes);
   IoResult AppendTo(std::string* part, absl::string_view* bytes);
   IoResult Start();
   IoResult SendPart(size_t index, std::string bytes);
@@ -90,7 +98,10 @@ class Upload {
 
   uint64_t part_bytes_;  // 0: not chosen yet
   uint64_t announced_ = 0;
-  uint64_t size_ = 0;
+  uint64_t size_ = 0;                      // of what is in parts
+  uint64_t appended_ = 0;                  // where Append goes on
+  std::map<uint64_t, std::string> ahead_;  // by offset: bytes past the end, which neither touch nor overlap
+  uint64_t ahead_bytes_ = 0;
   std::string first_;
   std::string last_;       // the part that is being gathered, behind the first
   size_t num_parts_ = 1;   // started, the first included

@@ -1,4 +1,4 @@
-// Objects that are replaced on condition, and requests with a deadline.
+// Objects that are replaced on condition, bytes that come out of order, and requests with a deadline.
 
 #include <cerrno>
 #include <memory>
@@ -106,6 +106,48 @@ TEST(RenameOver, APublicationReplacesOnlyWhatItWasTold) {
     }
     EXPECT_EQ(server.Get("bucket/file"), "second");
   }
+}
+
+// ---- Bytes out of order ---------------------------------------------------------------------------------------------
+
+TEST(Upload, BytesPastTheEndWaitForThoseBeforeThem) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  const std::string bytes = PatternBytes(17 * kMiB);
+  const absl::string_view all = bytes;
+  LyingServer server;
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  const IoResult handle = files->CreateToPublish(kTemporary, kPath);
+  const auto write = [&](size_t from, size_t to) {
+    return files->WriteAt(handle, from * kMiB, all.substr(from * kMiB, (to - from) * kMiB)) ==
+           static_cast<IoResult>((to - from) * kMiB);
+  };
+  EXPECT_TRUE(write(9, 12));
+  EXPECT_TRUE(write(12, 13));
+  EXPECT_TRUE(write(15, 16));
+  EXPECT_EQ(files->SizeOf(handle), static_cast<IoResult>(16 * kMiB));
+  EXPECT_EQ(files->WriteAt(handle, 14 * kMiB, all.substr(0, kMiB + 1)), -EOPNOTSUPP);  // overlaps what waits
+  EXPECT_EQ(files->Append(handle, all.substr(0, 7 * kMiB)), static_cast<IoResult>(7 * kMiB));
+  EXPECT_TRUE(write(7, 9));
+  EXPECT_TRUE(write(13, 15));
+  EXPECT_TRUE(write(16, 17));
+  EXPECT_EQ(files->Close(handle), 0);
+  ASSERT_EQ(files->Rename(kTemporary, kPath, FileSystem::OnExisting::kRefuse), 0) << files->LastDetail();
+  EXPECT_TRUE(server.Get("bucket/file") == bytes);
+}
+
+TEST(Upload, GapsBecomeZerosAndAppendGoesOnWhereItEnded) {
+  LyingServer server;
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  const IoResult handle = files->CreateToPublish(kTemporary, kPath);
+  EXPECT_EQ(files->Append(handle, "ab"), 2);
+  EXPECT_EQ(files->WriteAt(handle, 4, "ef"), 2);
+  EXPECT_EQ(files->Append(handle, "c"), 1);
+  EXPECT_EQ(files->WriteAt(handle, 8, "i"), 1);
+  EXPECT_EQ(files->Close(handle), 0);
+  ASSERT_EQ(files->Rename(kTemporary, kPath, FileSystem::OnExisting::kRefuse), 0) << files->LastDetail();
+  EXPECT_EQ(server.Get("bucket/file"), std::string("abc\0ef\0\0i", 9));
 }
 
 // ---- Deadlines ------------------------------------------------------------------------------------------------------
