@@ -4,7 +4,8 @@
 As a test: small sizes. By hand, with large ones, and the figures of each:
 
     MAKE_BOMB=bazel-bin/tests/bombs/make_bomb BOMB_PROBE=bazel-bin/tests/bombs/bomb_probe \\
-    TENSORCASK=bazel-bin/tools/tensorcask tests/bombs/bombs_test.py --factor 20
+    MEASURE_PEAK=bazel-bin/tests/bombs/measure_peak TENSORCASK=bazel-bin/tools/tensorcask \\
+    tests/bombs/bombs_test.py --factor 20
 """
 
 import math
@@ -27,6 +28,7 @@ from tool_testing import TOOL, sanitized  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 MAKE = os.environ.get("MAKE_BOMB", os.path.join(HERE, "make_bomb"))
 PROBE = os.environ.get("BOMB_PROBE", os.path.join(HERE, "bomb_probe"))
+MEASURE = os.environ.get("MEASURE_PEAK", os.path.join(HERE, "measure_peak"))
 MIB = 1 << 20
 FREE_BYTES = 64 * MIB  # SECURITY.md, Limits
 KINDS = {**npy_bombs.KINDS, **safetensors_bombs.KINDS}
@@ -207,11 +209,11 @@ class Bombs:
             *arguments, source = arguments
         with open(source, "rb") as stdin, open(out, "wb") as stdout, open(out + ".err", "wb") as stderr:
             # With a limit on memory of its own, so that an error here harms no other program.
-            process = subprocess.Popen([*prefix, *arguments], stdin=stdin, stdout=stdout, stderr=stderr,
-                                       preexec_fn=lambda: sanitized() or
-                                       resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30)))
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
+            subprocess.run([MEASURE, out + ".peak", *prefix, *arguments], stdin=stdin, stdout=stdout, stderr=stderr,
+                           check=True, preexec_fn=lambda: sanitized() or
+                           resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30)))  # fmt: skip
+        with open(out + ".peak", encoding="ascii") as file:
+            status, peak = map(int, file.read().split())
         written = os.path.getsize(out)
         copy = os.path.join(self.folder, "copy")
         if os.path.isdir(copy):
@@ -220,7 +222,7 @@ class Bombs:
             said = file.read(4096) + file.read()[-4096:]
         with open(out + ".err", "rb") as file:
             said += file.read(65536)
-        return usage.ru_maxrss * 1024, written, process.returncode, said.decode(errors="replace")
+        return peak, written, status, said.decode(errors="replace")
 
 
 def check_memory(bombs, baseline, case, factor):
