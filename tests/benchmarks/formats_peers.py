@@ -3,7 +3,7 @@
 run.
 
     tests/benchmarks/formats_peers.py    # by a Python with tests/peers/requirements-light.txt, from the root, after
-                                         # `bazel build //tests/benchmarks:formats`
+                                         # `bazel build //tests/benchmarks:formats //tools:tensorcask`
 
 Prints rows as tests/benchmarks/bars.cc does. safetensors' Python package is its Rust library with a thin layer above:
 safe_open maps the file and parses the header, as the reader of this library does. What Python itself costs is in its
@@ -35,6 +35,7 @@ except ImportError:
     torch = None
 
 PROGRAM = "bazel-bin/tests/benchmarks/formats"
+TOOL = os.environ.get("TENSORCASK", "bazel-bin/tools/tensorcask")
 ROUNDS = 5
 MISSED = []
 
@@ -138,6 +139,37 @@ def torch_rows(folder):
     os.remove(many)
 
 
+def seconds_of(run, target):
+    """The median over rounds; `run` makes `target`."""
+    found = []
+    for _ in range(ROUNDS):
+        if os.path.exists(target):
+            os.remove(target)
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def dcp_rows(folder):
+    """A checkpoint of eight processes, 72 MiB each, becomes one file. Processes start and end, which is in the figures."""
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save  # noqa: PLC0415
+
+    step, one, copy = (os.path.join(folder, name) for name in ("step", "one", "copy"))
+    subprocess.run([sys.executable, "tests/peers/dcp_peer.py", "8", "large", step], check=True)
+    files = [os.path.join(step, name) for name in sorted(os.listdir(step)) if name.endswith(".distcp")]
+    mine = seconds_of(lambda: subprocess.run([TOOL, "convert", step, one + ".safetensors"], check=True,
+                                             capture_output=True), one + ".safetensors")  # fmt: skip
+    other = seconds_of(lambda: dcp_to_torch_save(step, one), one)
+    with_cp = seconds_of(lambda: subprocess.run(f"cat {' '.join(files)} > {copy}", shell=True, check=True), copy)
+    row("dcp: convert 8 x 72 MiB to one safetensors", mine / other, 1.0, "x",
+        f"dcp_to_torch_save: {mine * 1e3:.0f} ms beside {other * 1e3:.0f} ms")  # fmt: skip
+    row("dcp: the same, beside a copy of the files", mine / with_cp, 1 / 0.6, "x", f"cat: {with_cp * 1e3:.0f} ms")
+    shutil.rmtree(step)
+    for path in (one, one + ".safetensors", copy):
+        os.remove(path)
+
+
 def load_onnx(path):
     model = onnx.load(path)
     folder = os.path.dirname(path)
@@ -172,6 +204,10 @@ def main():
             onnx_rows(folder)
         if torch is not None:
             torch_rows(folder)
+            if os.path.exists(TOOL):
+                dcp_rows(folder)
+            else:
+                print(f"SKIPPED: distributed checkpoints: {TOOL} is not built")
         many = os.path.join(folder, "many.safetensors")
         small = numpy.zeros((2, 3), numpy.float32)
         safetensors.numpy.save_file(
