@@ -16,10 +16,10 @@ import sys
 
 import suite
 
-PACKAGES = ('bazel-bootstrap g++ libabsl-dev libcli11-dev libcurl4-openssl-dev libeigen3-dev libevent-dev '
+PACKAGES = ('bazel-bootstrap g++ git libabsl-dev libcli11-dev libcurl4-openssl-dev libeigen3-dev libevent-dev '
             'libexpat1-dev libgmock-dev libgtest-dev libleveldb-dev libprotobuf-dev libre2-dev libsnappy-dev '
             'libxxhash-dev libzstd-dev nlohmann-json3-dev pkg-config '
-            'protobuf-compiler python3 python3-numpy strace zlib1g-dev')
+            'patch protobuf-compiler python3 python3-numpy strace zlib1g-dev')
 # What Debian's rc file overrides is older than what MODULE.bazel wants. Its other lines are these two.
 STARTUP = 'bazel --install_base=/usr/share/bazel --trust_install_base --nosystem_rc --output_user_root=/root/.cache/{}'
 MODES = {
