@@ -55,8 +55,12 @@ OWN_LIBRARY = {
     ("serialize/archive", "served_format"): "serve",
 }
 ROOM_NAMES = {"interop": "dlpack"}
-# The last three need gRPC.
-LEFT_OUT = ("bazel", "third_party", "serialize/rpc", "tests/serialize/rpc", "tools:tensorcask-grpc")
+# What needs gRPC, and what needs MPI.
+LEFT_OUT = (
+    *("bazel", "third_party"),
+    *("serialize/rpc", "tests/serialize/rpc", "tools:tensorcask-grpc"),
+    *("serialize/mpi", "tests/serialize/mpi"),
+)
 PROGRAM = "tools"
 FIXTURE = "tests/fixture"  # a room for the tests of users; its own tests lie beside it
 BENCHMARKS = "tests/benchmarks"  # its programs need libraries that only the workbench knows

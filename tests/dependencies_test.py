@@ -40,6 +40,7 @@ REPOSITORIES = {
     "gtest/": "com_google_googletest",
     "hdf5/": "hdf5",
     "leveldb/": "leveldb",
+    "mpi.h": "mpi",
     "nlohmann/": "nlohmann_json",
     "re2/": "re2",
     "snappy": "snappy",

@@ -90,6 +90,7 @@ ELSEWHERE = {
     "gtest/": {"tests"},
     "hdf5/": {"tests"},
     "leveldb/": {"tests"},
+    "mpi.h": {"serialize/mpi", "tests"},
     "nlohmann/": {"serialize/object_store", "serialize/safetensors", "tools", "tests"},
     "re2/": {"serialize/archive", "tests"},
     "snappy": {"serialize/checkpoint", "tests"},

@@ -1,6 +1,11 @@
 """What MODULE.bazel needs besides modules. Read by versions of Bazel that have modules, and by no other."""
 
-load("//third_party:repositories.bzl", "system_libraries_for_development", "write_grpc_absent")
+load(
+    "//third_party:repositories.bzl",
+    "optional_system_libraries",
+    "system_libraries_for_development",
+    "write_grpc_absent",
+)
 
 _RULES = """load("@com_google_protobuf//bazel:cc_proto_library.bzl", _cc_proto_library = "cc_proto_library")
 load("@com_google_protobuf//bazel:proto_library.bzl", _proto_library = "proto_library")
@@ -35,3 +40,9 @@ def _system_libraries_impl(_):
 
 # Libraries of the system that only tests and benchmarks use, and that no module has.
 system_libraries = module_extension(implementation = _system_libraries_impl)
+
+def _optional_libraries_impl(_):
+    optional_system_libraries(_define)
+
+# Libraries of the system for targets that are built only if a project names them.
+optional_libraries = module_extension(implementation = _optional_libraries_impl)

@@ -130,6 +130,31 @@ _system_headers = repository_rule(
     local = True,
 )
 
+def _system_mpi_impl(repository_ctx):
+    pkg_config = repository_ctx.which("pkg-config")
+    result = repository_ctx.execute([pkg_config, "--variable=includedir", "mpi-c"]) if pkg_config else None
+    if not result or result.return_code != 0:
+        _missing(repository_ctx, "the pkg-config module 'mpi-c'")
+    repository_ctx.symlink(result.stdout.strip(), "include")
+
+    # The classes of MPI's C++, which MPI 3 has removed, are not wanted.
+    repository_ctx.file("BUILD.bazel", _BUILD_HEAD + """
+cc_library(
+    name = "mpi",
+    hdrs = glob(["include/**/*.h"]),
+    defines = ["MPICH_SKIP_MPICXX", "OMPI_SKIP_MPICXX"],
+    includes = ["include"],
+    linkopts = {},
+)
+""".format(repr(_link_flags(repository_ctx, "mpi-c"))), executable = False)
+
+_system_mpi = repository_rule(
+    implementation = _system_mpi_impl,
+    attrs = {"package": attr.string(mandatory = True)},
+    environ = ["PKG_CONFIG_PATH"],
+    local = True,
+)
+
 def _system_protobuf_impl(repository_ctx):
     protoc = repository_ctx.which("protoc")
     if not protoc:
@@ -344,6 +369,14 @@ def system_libraries_for_development(define):
         package = "libtorch-dev",
     )
 
+def optional_system_libraries(define):
+    """Libraries of targets that are built only if a project names them: their tag is "manual".
+
+    Args:
+      define: is called as define(rule, name, **attributes) for each of them.
+    """
+    define(_system_mpi, "mpi", package = "libopenmpi-dev")
+
 def tensorcask_repositories():
     """Defines each repository that Tensorcask uses, unless the WORKSPACE has defined one of that name."""
     _build_rules()
@@ -360,6 +393,7 @@ def tensorcask_repositories():
     _maybe(_system_library, "re2", modules = {":re2": "re2"}, package = "libre2-dev")
     _maybe(_system_library, "curl", modules = {":curl": "libcurl"}, package = "libcurl4-openssl-dev")
     _maybe(_system_library, "libexpat", modules = {":libexpat": "expat"}, package = "libexpat1-dev")
+    optional_system_libraries(_maybe)
     _maybe(_system_headers, "eigen", package = "libeigen3-dev", path = "/usr/include/eigen3")
 
     _maybe(_system_grpc, "grpc", package = "libgrpc++-dev protobuf-compiler-grpc")  # optional

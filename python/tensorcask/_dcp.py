@@ -37,7 +37,12 @@ def _done(value: typing.Any) -> typing.Any:
 class StorageWriter(dcp_storage.StorageWriter):
     """Writes what ``torch.distributed.checkpoint.save`` saves as one checkpoint of tensors.
 
-        dcp.save(state, storage_writer=tct.StorageWriter("step-100"))
+    >>> import torch, tensorcask as tc, tensorcask.torch as tct
+    >>> import torch.distributed.checkpoint as dcp
+    >>> state = torch.nn.Linear(3, 2).state_dict()
+    >>> _ = dcp.save(state, storage_writer=tct.StorageWriter("dcp_step", overwrite=True))
+    >>> tc.load("dcp_step")["weight"].shape
+    (2, 3)
 
     Tensors have the names of the (flat) state; values that are no tensors are bytes under ``dcp.bytes/``. The options
     are those of ``tensorcask.sharded.save``. The checkpoint is whole or not there, also if a process fails.
@@ -97,7 +102,13 @@ class StorageWriter(dcp_storage.StorageWriter):
 class StorageReader(dcp_storage.StorageReader):
     """Reads checkpoints of tensors for ``torch.distributed.checkpoint.load``, whatever wrote them.
 
-        dcp.load(state, storage_reader=tct.StorageReader("step-100"))
+    >>> import torch, tensorcask as tc, tensorcask.torch as tct
+    >>> import torch.distributed.checkpoint as dcp
+    >>> _ = tc.save("any_step", {"weight": torch.ones(2, 3)}, overwrite=True)
+    >>> state = {"weight": torch.zeros(2, 3)}
+    >>> dcp.load(state, storage_reader=tct.StorageReader("any_step"))
+    >>> state["weight"].sum().item()
+    6.0
 
     Each process reads the bytes that its part of the state needs. Values that are no tensors must come from
     StorageWriter, and DCP unpickles them: load only what you trust, or states of tensors alone.

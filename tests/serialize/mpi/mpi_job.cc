@@ -1,0 +1,127 @@
+// One rank of the jobs of mpi_test.py:
+//
+//   mpirun -n 4 mpi_job save PREFIX VERSION PIDS     PIDS: a folder in which each rank leaves a file RANK with its pid
+//   mpirun -n 3 mpi_job load PREFIX VERSION
+//   mpi_job version PREFIX                           without MPI: the version that the checkpoint holds, or "none"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/mpi/mpi_communicator.h"
+#include "tensorcask/serialize/sharded/mesh.h"
+#include "tensorcask/serialize/sharded/sharded_load.h"
+#include "tensorcask/serialize/sharded/sharded_save.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/strided/compare.h"
+#include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask {
+namespace {
+
+constexpr int kTensors = 12;
+
+std::string NameOf(int i) { return absl::StrCat("layer/", i); }
+
+// All elements of a version have its number.
+Tensor Whole(int i, int64_t version) {
+  Tensor tensor = *Tensor::Create(DType::kInt64, TensorShape({64 + i, 300}));
+  int64_t* const data = tensor.mutable_data<int64_t>();
+  for (int64_t k = 0; k < tensor.num_elements(); ++k) data[k] = version * 1000 + k % 7 + i;
+  return tensor;
+}
+
+absl::Status Save(Communicator* comm, const std::string& prefix, int64_t version) {
+  const Mesh mesh = *Mesh::Create({{"rank", comm->size()}});
+  std::vector<LocalPiece> pieces;
+  for (int i = 0; i < kTensors; ++i) {
+    const TensorView whole = Whole(i, version);
+    const PartitionSpec spec = i % 3 == 0 ? PartitionSpec() : PartitionSpec{"rank"};  // each third one is a replica
+    CASK_ASSIGN_OR_RETURN(const HeldPiece held, PieceOf(whole.shape(), mesh, spec, comm->rank()));
+    if (!held.slice.has_value()) continue;
+    CASK_ASSIGN_OR_RETURN(const TensorView part, whole.Slice(*held.slice));
+    pieces.push_back({NameOf(i), whole.shape(), *held.slice, part, {}});
+  }
+  ShardedSaveOptions options;
+  options.overwrite = true;
+  return ShardedSave(comm, prefix, pieces, options).status();
+}
+
+absl::Status Load(Communicator* comm, const std::string& prefix, int64_t version) {
+  const Mesh mesh = *Mesh::Create({{"rank", comm->size()}});
+  std::vector<WantedPiece> wanted;
+  std::vector<TensorView> expected;
+  for (int i = 0; i < kTensors; ++i) {
+    const TensorView whole = Whole(i, version);
+    CASK_ASSIGN_OR_RETURN(const HeldPiece held, PieceOf(whole.shape(), mesh, {"", "rank"}, comm->rank()));
+    if (!held.slice.has_value()) continue;
+    CASK_ASSIGN_OR_RETURN(const TensorView part, whole.Slice(*held.slice));
+    CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(DType::kInt64, part.shape()));
+    wanted.push_back({NameOf(i), *held.slice, TensorView(memory)});
+    expected.push_back(part);
+  }
+  CASK_RETURN_IF_ERROR(ShardedLoad(comm, prefix, wanted));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!Equal(wanted[i].into, expected[i])) return absl::DataLossError(absl::StrCat(wanted[i].name, ": differs"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrintVersion(const std::string& prefix) {
+  const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(prefix);
+  if (absl::IsNotFound(reader.status())) {
+    std::puts("none");
+    return absl::OkStatus();
+  }
+  CASK_RETURN_IF_ERROR(reader.status());
+  int64_t version = 0;
+  for (int i = 0; i < kTensors; ++i) {
+    CASK_ASSIGN_OR_RETURN(const Tensor tensor, reader->Read(NameOf(i)));
+    if (i == 0) version = tensor.data<int64_t>()[0] / 1000;
+    if (!Equal(tensor, Whole(i, version))) return absl::DataLossError(absl::StrCat(NameOf(i), ": a mixture"));
+  }
+  std::printf("%lld\n", static_cast<long long>(version));
+  return absl::OkStatus();
+}
+
+absl::Status RunRank(const std::vector<std::string>& arguments) {
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> comm, MakeMpiCommunicator(MPI_COMM_WORLD));
+  const int64_t version = std::atoll(arguments[2].c_str());
+  if (arguments[0] == "load") return Load(comm.get(), arguments[1], version);
+  std::ofstream(absl::StrCat(arguments[3], "/", comm->rank())) << getpid() << std::flush;
+  CASK_RETURN_IF_ERROR(comm->Barrier());
+  return Save(comm.get(), arguments[1], version);
+}
+
+int Main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  absl::Status status;
+  if (arguments.size() == 2 && arguments[0] == "version") {
+    status = PrintVersion(arguments[1]);
+  } else if (arguments.size() >= 3) {
+    MPI_Init(&argc, &argv);
+    status = RunRank(arguments);
+    MPI_Finalize();
+  } else {
+    return 2;
+  }
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tensorcask
+
+int main(int argc, char** argv) { return tensorcask::Main(argc, argv); }
