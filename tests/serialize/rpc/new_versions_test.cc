@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -289,6 +290,40 @@ TEST_F(FollowFolderTest, KeepsAStepInMemory) {
   EXPECT_EQ(two.version.step, 2);
   EXPECT_EQ(NumberOf(one.tensors->Read("w")), 1);
   EXPECT_EQ(NumberOf(two.tensors->Read("w")), 2);
+}
+
+// A run saves steps, and keeps only the newest; clients read all the time. Each request is answered, with the elements
+// of the version that the client has, or with the news that there is another one.
+TEST_F(FollowFolderTest, DropsNoRequest) {
+  constexpr int kSteps = 12;
+  FollowFolderOptions options;
+  options.in_memory = true;
+  CheckpointManagerOptions keep;
+  keep.keep_last = 2;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open(folder_.path(), keep));
+  Save(manager, 1);
+  const std::unique_ptr<TensorSource> source = Follow(options);
+  ASSERT_OK_AND_ASSIGN(const auto server, TensorServer::Start(source.get(), {}));
+  std::atomic<int> wrong{0};
+  std::atomic<int> read{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back([&] {
+      auto archive = RemoteArchive::Open(AddressOf(*server), {});
+      while (archive.ok() && (*archive)->version().step < kSteps) {
+        const absl::StatusOr<Tensor> w = (*archive)->Read("w");
+        const bool is_right = w.ok() && NumberOf(w) == (*archive)->version().step;
+        if (!is_right && !absl::IsAborted(w.status())) ++wrong;
+        if (is_right) ++read;
+        if (!(*archive)->Refresh().ok()) ++wrong;
+      }
+      if (!archive.ok()) ++wrong;
+    });
+  }
+  for (int step = 2; step <= kSteps; ++step) Save(manager, step);
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(read, 0);
 }
 
 }  // namespace
