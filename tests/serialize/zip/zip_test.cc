@@ -24,6 +24,7 @@
 #include "tensorcask/serialize/zip/zip_writer.h"
 #include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/endian.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -121,6 +122,53 @@ TEST(ZipWriterTest, RefusesNames) {
   EXPECT_OK(writer.BeginMember("a", {}));
   EXPECT_OK(writer.EndMember());
   EXPECT_THAT(writer.BeginMember("a", {}), StatusIs(Code::kAlreadyExists));
+}
+
+// A sink that takes `room` bytes, and then fails as a full disk does.
+class SmallSink final : public ByteSink {
+ public:
+  explicit SmallSink(uint64_t room) : room_(room) {}
+  absl::Status Append(absl::string_view bytes) override {
+    if (bytes.size() > room_ - position_) return absl::ResourceExhaustedError("the disk is full");
+    position_ += bytes.size();
+    return absl::OkStatus();
+  }
+  uint64_t position() const override { return position_; }
+
+ private:
+  const uint64_t room_;
+  uint64_t position_ = 0;
+};
+
+TEST(ZipWriterTest, EachCallReportsThatItsBytesWereNotWritten) {
+  const auto write = [](uint64_t room, int* calls) -> absl::Status {
+    SmallSink sink(room);
+    ZipWriter writer(&sink);
+    ZipMemberOptions options;
+    options.size_bytes = 7;
+    *calls = 0;
+    CASK_RETURN_IF_ERROR(writer.BeginMember("a", options));
+    ++*calls;
+    CASK_RETURN_IF_ERROR(writer.Append("content"));
+    ++*calls;
+    CASK_RETURN_IF_ERROR(writer.EndMember());
+    ++*calls;
+    return writer.Finish();
+  };
+  int calls = 0;
+  int before = 0;
+  for (uint64_t room = 0;; ++room) {
+    const absl::Status status = write(room, &calls);
+    EXPECT_GE(calls, before) << room;
+    EXPECT_LE(calls, before + 1) << room;
+    before = calls;
+    if (status.ok()) break;
+    ASSERT_THAT(status, StatusIs(Code::kResourceExhausted, HasSubstr("the disk is full"))) << room;
+    if (room < 30) {  // a local header has more
+      EXPECT_EQ(calls, 0) << room;
+    }
+  }
+  EXPECT_EQ(calls, 3);
 }
 
 // Bit 11 of the flags, which stand at byte 6 of a local header.
