@@ -69,6 +69,7 @@ tensorcask_room(tensor
     tensor/base/quote.h
     tensor/base/random_bytes.h
     tensor/base/ref_counted.h
+    tensor/base/scoped_descriptor.h
     tensor/base/sha1.h
     tensor/base/simd.h
     tensor/base/status_macros.h
@@ -130,7 +131,6 @@ tensorcask_room(io
     serialize/io/content_hint.cc
     serialize/io/damage_mark.cc
     serialize/io/decode_quota.cc
-    serialize/io/error_number.cc
     serialize/io/file_system.cc
     serialize/io/file_system_router.cc
     serialize/io/files.cc
@@ -139,7 +139,6 @@ tensorcask_room(io
     serialize/io/internal/system_files.cc
     serialize/io/listing_budget.cc
     serialize/io/memory_file_system.cc
-    serialize/io/paced_sink.cc
     serialize/io/posix_file_system.cc
     serialize/io/publication.cc
     serialize/io/read_plan.cc
@@ -155,8 +154,6 @@ tensorcask_room(io
     serialize/io/decode_limits.h
     serialize/io/decode_quota.h
     serialize/io/element_stream.h
-    serialize/io/error_number.h
-    serialize/io/file_edits.h
     serialize/io/file_system.h
     serialize/io/file_system_router.h
     serialize/io/files.h
@@ -165,12 +162,10 @@ tensorcask_room(io
     serialize/io/internal/open_beneath.h
     serialize/io/internal/path_limits.h
     serialize/io/internal/retry.h
-    serialize/io/internal/scoped_descriptor.h
     serialize/io/internal/system_files.h
     serialize/io/internal/write_size.h
     serialize/io/listing_budget.h
     serialize/io/memory_file_system.h
-    serialize/io/paced_sink.h
     serialize/io/piece_buffer.h
     serialize/io/publication.h
     serialize/io/read_plan.h
@@ -362,6 +357,7 @@ tensorcask_room(payload
 tensorcask_room(proto
   PROTOS
     proto/checkpoint.proto
+    proto/exchange_service.proto
     proto/tensor.proto
     proto/tensor_description.proto
     proto/tensor_extension.proto
@@ -397,12 +393,14 @@ tensorcask_room(stored
     serialize/stored/element_runs.cc
     serialize/stored/elements.cc
     serialize/stored/internal/element_check.cc
+    serialize/stored/name_order.cc
     serialize/stored/packed_elements.cc
   HEADERS
     serialize/stored/boxes.h
     serialize/stored/element_runs.h
     serialize/stored/elements.h
     serialize/stored/internal/element_check.h
+    serialize/stored/name_order.h
     serialize/stored/packed_elements.h
     serialize/stored/stored_tensor.h
     serialize/stored/verified_once.h
@@ -417,6 +415,28 @@ tensorcask_room(stored
     absl::span
     absl::status
     absl::statusor
+    absl::strings)
+
+tensorcask_room(values
+  SOURCES
+    serialize/values/value.cc
+    serialize/values/value_json.cc
+    serialize/values/value_path.cc
+    serialize/values/value_text.cc
+  HEADERS
+    serialize/values/file_edits.h
+    serialize/values/value.h
+    serialize/values/value_json.h
+    serialize/values/value_path.h
+    serialize/values/value_text.h
+  LINK
+    Tensorcask::io
+    Tensorcask::tensor
+    absl::function_ref
+    absl::span
+    absl::status
+    absl::statusor
+    absl::str_format
     absl::strings)
 
 tensorcask_room(wire
@@ -521,16 +541,17 @@ tensorcask_room(checkpoint
     serialize/checkpoint/manager.cc
     serialize/checkpoint/merge.cc
     serialize/checkpoint/object_graph.cc
+    serialize/checkpoint/parts.cc
     serialize/checkpoint/read/bundle_index.cc
     serialize/checkpoint/read/bundle_reader.cc
     serialize/checkpoint/read/bundle_verify.cc
+    serialize/checkpoint/read/checkpoint_reader_impl.cc
     serialize/checkpoint/read/data_files.cc
     serialize/checkpoint/read/encoded_tensor.cc
     serialize/checkpoint/read/piece_walk.cc
-    serialize/checkpoint/read/reader_impl.cc
+    serialize/checkpoint/read/plain_tensor.cc
     serialize/checkpoint/read/sliced_tensor.cc
     serialize/checkpoint/read/stored_ranges.cc
-    serialize/checkpoint/read/stored_tensor.cc
     serialize/checkpoint/read/v1_format.cc
     serialize/checkpoint/read/v1_reader.cc
     serialize/checkpoint/salvage.cc
@@ -540,6 +561,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/table/table_reader.cc
     serialize/checkpoint/table/table_salvage.cc
     serialize/checkpoint/table/table_writer.cc
+    serialize/checkpoint/unlisted_data.cc
     serialize/checkpoint/write/background_save.cc
     serialize/checkpoint/write/index_writer.cc
     serialize/checkpoint/write/open_tensor.cc
@@ -569,17 +591,18 @@ tensorcask_room(checkpoint
     serialize/checkpoint/manager.h
     serialize/checkpoint/merge.h
     serialize/checkpoint/object_graph.h
+    serialize/checkpoint/parts.h
     serialize/checkpoint/read/bundle_index.h
     serialize/checkpoint/read/bundle_reader.h
     serialize/checkpoint/read/bundle_verify.h
+    serialize/checkpoint/read/checkpoint_reader_impl.h
     serialize/checkpoint/read/data_files.h
     serialize/checkpoint/read/encoded_tensor.h
     serialize/checkpoint/read/piece_walk.h
-    serialize/checkpoint/read/reader_impl.h
+    serialize/checkpoint/read/plain_tensor.h
     serialize/checkpoint/read/reader_types.h
     serialize/checkpoint/read/sliced_tensor.h
     serialize/checkpoint/read/stored_ranges.h
-    serialize/checkpoint/read/stored_tensor.h
     serialize/checkpoint/read/v1_format.h
     serialize/checkpoint/read/v1_reader.h
     serialize/checkpoint/salvage.h
@@ -590,6 +613,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/table/table_reader.h
     serialize/checkpoint/table/table_salvage.h
     serialize/checkpoint/table/table_writer.h
+    serialize/checkpoint/unlisted_data.h
     serialize/checkpoint/write/background_save.h
     serialize/checkpoint/write/index_writer.h
     serialize/checkpoint/write/open_tensor.h
@@ -605,6 +629,7 @@ tensorcask_room(checkpoint
     Tensorcask::stored
     Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::values
     Tensorcask::wire
     absl::core_headers
     absl::flat_hash_map
@@ -635,7 +660,8 @@ tensorcask_room(checkpoint
     serialize/checkpoint/read/v1_reader.cc
     serialize/checkpoint/table/table_reader.cc
   ALONE
-    serialize/checkpoint/merge.cc)
+    serialize/checkpoint/merge.cc
+    serialize/checkpoint/parts.cc)
 
 tensorcask_room(compat
   SOURCES
@@ -656,24 +682,6 @@ tensorcask_room(compat
     absl::span
     absl::status
     absl::statusor
-    absl::strings)
-
-tensorcask_room(values
-  SOURCES
-    serialize/values/value.cc
-    serialize/values/value_json.cc
-    serialize/values/value_path.cc
-  HEADERS
-    serialize/values/value.h
-    serialize/values/value_json.h
-    serialize/values/value_path.h
-  LINK
-    Tensorcask::tensor
-    absl::function_ref
-    absl::span
-    absl::status
-    absl::statusor
-    absl::str_format
     absl::strings)
 
 tensorcask_room(gguf
@@ -802,8 +810,8 @@ tensorcask_room(npy
     serialize/npy/internal/npy_dtypes.cc
     serialize/npy/internal/npy_encoder.cc
     serialize/npy/internal/npy_header.cc
-    serialize/npy/internal/tensor_fields.cc
     serialize/npy/internal/tensor_file.cc
+    serialize/npy/internal/tensor_file_fields.cc
     serialize/npy/internal/tensor_stream.cc
     serialize/npy/npy_reader.cc
     serialize/npy/npy_types.cc
@@ -812,6 +820,7 @@ tensorcask_room(npy
     serialize/npy/npz_reader.cc
     serialize/npy/npz_writer.cc
   HEADERS
+    serialize/npy/array_format.h
     serialize/npy/internal/array_data.h
     serialize/npy/internal/element_reader.h
     serialize/npy/internal/literal_parser.h
@@ -819,7 +828,6 @@ tensorcask_room(npy
     serialize/npy/internal/npy_encoder.h
     serialize/npy/internal/npy_header.h
     serialize/npy/internal/tensor_file.h
-    serialize/npy/npy_format.h
     serialize/npy/npy_reader.h
     serialize/npy/npy_types.h
     serialize/npy/npy_writer.h
@@ -830,6 +838,7 @@ tensorcask_room(npy
     Tensorcask::io
     Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::values
     Tensorcask::zip
     absl::flat_hash_set
     absl::function_ref
@@ -849,9 +858,9 @@ tensorcask_room(onnx
     serialize/onnx/internal/model_walk.cc
     serialize/onnx/internal/name_walk.cc
     serialize/onnx/internal/new_message.cc
+    serialize/onnx/internal/onnx_tensor_message.cc
     serialize/onnx/internal/reader_impl.cc
     serialize/onnx/internal/side_files.cc
-    serialize/onnx/internal/tensor_message.cc
     serialize/onnx/onnx_reader.cc
     serialize/onnx/onnx_writer.cc
     serialize/onnx/verify.cc
@@ -865,9 +874,9 @@ tensorcask_room(onnx
     serialize/onnx/internal/model_walk.h
     serialize/onnx/internal/name_walk.h
     serialize/onnx/internal/new_message.h
+    serialize/onnx/internal/onnx_tensor_message.h
     serialize/onnx/internal/reader_impl.h
     serialize/onnx/internal/side_files.h
-    serialize/onnx/internal/tensor_message.h
     serialize/onnx/internal/type_table.h
     serialize/onnx/onnx_reader.h
     serialize/onnx/onnx_writer.h
@@ -877,6 +886,7 @@ tensorcask_room(onnx
     Tensorcask::stored
     Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::values
     absl::flat_hash_map
     absl::flat_hash_set
     absl::function_ref
@@ -887,35 +897,35 @@ tensorcask_room(onnx
 
 tensorcask_room(safetensors
   SOURCES
-    serialize/safetensors/dtypes.cc
     serialize/safetensors/edit_files.cc
     serialize/safetensors/internal/alias_keys.cc
     serialize/safetensors/internal/file_plan.cc
     serialize/safetensors/internal/file_writer.cc
-    serialize/safetensors/internal/header.cc
     serialize/safetensors/internal/header_handler.cc
     serialize/safetensors/internal/index_rewrite.cc
     serialize/safetensors/internal/json_events.cc
+    serialize/safetensors/internal/json_header.cc
     serialize/safetensors/internal/open_model.cc
     serialize/safetensors/model_index.cc
+    serialize/safetensors/safetensors_dtypes.cc
     serialize/safetensors/safetensors_reader.cc
     serialize/safetensors/safetensors_writer.cc
     serialize/safetensors/shard_files.cc
     serialize/safetensors/sharding_info.cc
   HEADERS
-    serialize/safetensors/dtypes.h
     serialize/safetensors/edit_files.h
-    serialize/safetensors/entry.h
     serialize/safetensors/internal/alias_keys.h
     serialize/safetensors/internal/dtype_table.h
     serialize/safetensors/internal/file_plan.h
     serialize/safetensors/internal/file_writer.h
-    serialize/safetensors/internal/header.h
     serialize/safetensors/internal/header_handler.h
     serialize/safetensors/internal/index_rewrite.h
     serialize/safetensors/internal/json_events.h
+    serialize/safetensors/internal/json_header.h
     serialize/safetensors/internal/open_model.h
     serialize/safetensors/model_index.h
+    serialize/safetensors/safetensors_dtypes.h
+    serialize/safetensors/safetensors_entry.h
     serialize/safetensors/safetensors_reader.h
     serialize/safetensors/safetensors_writer.h
     serialize/safetensors/shard_files.h
@@ -925,6 +935,7 @@ tensorcask_room(safetensors
     Tensorcask::stored
     Tensorcask::strided
     Tensorcask::tensor
+    Tensorcask::values
     absl::flat_hash_map
     absl::flat_hash_set
     absl::function_ref
@@ -977,11 +988,11 @@ tensorcask_room(torch
     serialize/torch/internal/rebuild.h
     serialize/torch/internal/rebuild_tensors.h
     serialize/torch/internal/rebuild_values.h
-    serialize/torch/internal/records.h
     serialize/torch/internal/stored_tensors.h
     serialize/torch/internal/tensor_list.h
     serialize/torch/internal/tensor_walk.h
     serialize/torch/internal/torch_file.h
+    serialize/torch/internal/torch_records.h
     serialize/torch/internal/zstd_item.h
     serialize/torch/torch_reader.h
     serialize/torch/torch_writer.h
@@ -1011,8 +1022,10 @@ tensorcask_room(archive
     serialize/archive/archive_reader.cc
     serialize/archive/archive_writer.cc
     serialize/archive/chosen_names.cc
-    serialize/archive/compare.cc
-    serialize/archive/convert.cc
+    serialize/archive/compare_archives.cc
+    serialize/archive/convert_archives.cc
+    serialize/archive/convert_plan.cc
+    serialize/archive/convert_run.cc
     serialize/archive/decoded_archive.cc
     serialize/archive/dtype_rule.cc
     serialize/archive/edit.cc
@@ -1034,6 +1047,7 @@ tensorcask_room(archive
     serialize/archive/formats/tensorproto_format.cc
     serialize/archive/formats/torch_format.cc
     serialize/archive/internal/block_plan.cc
+    serialize/archive/internal/conversion_losses.cc
     serialize/archive/internal/dry_file_system.cc
     serialize/archive/internal/file_hints.cc
     serialize/archive/internal/graph_items.cc
@@ -1042,10 +1056,12 @@ tensorcask_room(archive
     serialize/archive/internal/read_ahead.cc
     serialize/archive/internal/sliced_blocks.cc
     serialize/archive/internal/target_values.cc
+    serialize/archive/internal/value_table.cc
     serialize/archive/read_index.cc
     serialize/archive/record_stream.cc
-    serialize/archive/salvage.cc
+    serialize/archive/salvage_archive.cc
     serialize/archive/save_load.cc
+    serialize/archive/select_entries.cc
     serialize/archive/similar_names.cc
     serialize/archive/summarize.cc
   HEADERS
@@ -1054,10 +1070,9 @@ tensorcask_room(archive
     serialize/archive/archive_format.h
     serialize/archive/archive_reader.h
     serialize/archive/archive_writer.h
-    serialize/archive/byte_progress.h
     serialize/archive/chosen_names.h
-    serialize/archive/compare.h
-    serialize/archive/convert.h
+    serialize/archive/compare_archives.h
+    serialize/archive/convert_archives.h
     serialize/archive/decoded_archive.h
     serialize/archive/dtype_rule.h
     serialize/archive/edit.h
@@ -1080,6 +1095,7 @@ tensorcask_room(archive
     serialize/archive/formats/tensorproto_format.h
     serialize/archive/formats/torch_format.h
     serialize/archive/internal/block_plan.h
+    serialize/archive/internal/conversion_losses.h
     serialize/archive/internal/dry_file_system.h
     serialize/archive/internal/exact_difference.h
     serialize/archive/internal/file_hints.h
@@ -1089,9 +1105,10 @@ tensorcask_room(archive
     serialize/archive/internal/read_ahead.h
     serialize/archive/internal/sliced_blocks.h
     serialize/archive/internal/target_values.h
+    serialize/archive/internal/value_table.h
     serialize/archive/read_index.h
     serialize/archive/record_stream.h
-    serialize/archive/salvage.h
+    serialize/archive/salvage_archive.h
     serialize/archive/save_load.h
     serialize/archive/similar_names.h
     serialize/archive/summarize.h
@@ -1126,6 +1143,7 @@ tensorcask_room(archive
     serialize/archive/formats/checkpoint_format.cc
     serialize/archive/formats/dcp_format.cc
     serialize/archive/formats/gguf_format.cc
+    serialize/archive/formats/hdf5_format.cc
     serialize/archive/formats/internal/content_blocks.cc
     serialize/archive/formats/internal/joined_shards.cc
     serialize/archive/formats/internal/sharded_reader.cc
@@ -1197,7 +1215,6 @@ tensorcask_room(exchange
     serialize/exchange/internal/server_client.h
     serialize/exchange/internal/socket_calls.h
     serialize/exchange/message_codec.h
-    serialize/exchange/scoped_descriptor.h
     serialize/exchange/server.h
     serialize/exchange/shared_memory.h
     serialize/exchange/transport.h
@@ -1251,11 +1268,11 @@ tensorcask_room(fixture
 tensorcask_room(inspect
   SOURCES
     tensor/inspect/draw.cc
-    tensor/inspect/report.cc
-    tensor/inspect/report_json.cc
+    tensor/inspect/tensor_report.cc
+    tensor/inspect/tensor_report_json.cc
   HEADERS
     tensor/inspect/draw.h
-    tensor/inspect/report.h
+    tensor/inspect/tensor_report.h
   LINK
     Tensorcask::compat
     Tensorcask::strided
@@ -1424,13 +1441,13 @@ tensorcask_room(report
 
 tensorcask_room(serve
   SOURCES
-    serialize/archive/archive_service.cc
+    serialize/archive/formats/archive_service.cc
     serialize/archive/formats/served_format.cc
     serialize/serve/internal/serve_messages.cc
     serialize/serve/serve_client.cc
     serialize/serve/serve_service.cc
   HEADERS
-    serialize/archive/archive_service.h
+    serialize/archive/formats/archive_service.h
     serialize/archive/formats/served_format.h
     serialize/serve/internal/serve_messages.h
     serialize/serve/serve_client.h
@@ -1451,8 +1468,37 @@ tensorcask_room(serve
     absl::strings
     absl::time
   ALONE
-    serialize/archive/archive_service.cc
+    serialize/archive/formats/archive_service.cc
     serialize/archive/formats/served_format.cc)
+
+tensorcask_room(sharded
+  SOURCES
+    serialize/sharded/communicator.cc
+    serialize/sharded/internal/exchange.cc
+    serialize/sharded/internal/save_plan.cc
+    serialize/sharded/mesh.cc
+    serialize/sharded/reshard.cc
+    serialize/sharded/sharded_load.cc
+    serialize/sharded/sharded_save.cc
+  HEADERS
+    serialize/sharded/communicator.h
+    serialize/sharded/internal/exchange.h
+    serialize/sharded/internal/save_plan.h
+    serialize/sharded/mesh.h
+    serialize/sharded/reshard.h
+    serialize/sharded/sharded_load.h
+    serialize/sharded/sharded_save.h
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::function_ref
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
 
 # --- Doors that are not a room of the same name ---
 
@@ -1483,7 +1529,9 @@ tensorcask_inner_library(tools_commands
     tools/edit.cc
     tools/exchange.cc
     tools/ls.cc
+    tools/merge.cc
     tools/report.cc
+    tools/reshard.cc
     tools/salvage.cc
     tools/save.cc
     tools/show.cc
@@ -1498,6 +1546,7 @@ tensorcask_inner_library(tools_commands
     Tensorcask::payload
     Tensorcask::report
     Tensorcask::serve
+    Tensorcask::sharded
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::values
@@ -1510,7 +1559,7 @@ tensorcask_inner_library(tools_commands
     nlohmann_json::nlohmann_json
     tools_tools)
 
-tensorcask_program(tools_tensorcask
+tensorcask_inner_library(tools_program
   SOURCES
     tools/tensorcask.cc
   LINK
@@ -1522,6 +1571,13 @@ tensorcask_program(tools_tensorcask
     absl::str_format
     absl::strings
     tools_commands
+    tools_tools)
+
+tensorcask_program(tools_tensorcask
+  SOURCES
+    tools/no_remote_tools.cc
+  LINK
+    tools_program
     tools_tools)
 
 tensorcask_inner_library(tools_tools
@@ -1539,8 +1595,10 @@ tensorcask_inner_library(tools_tools
     tools/metadata_options.cc
     tools/page_server.cc
     tools/read_progress.cc
+    tools/remote_tools.cc
     tools/rename.cc
     tools/slice_text.cc
+    tools/store_leftovers.cc
     tools/subcommand.cc
     tools/table.cc
     tools/tensorproto_text_format.cc
