@@ -280,6 +280,12 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
     return Misuse("wanted either --unix SOCKET or --listen HOST:PORT");
   }
   if (flags.listen.insecure && flags.listen.address.empty()) return Misuse("--insecure is for --listen");
+  if (flags.listen.certificate.empty() != flags.listen.key.empty()) {
+    return Misuse("TLS needs both --certificate and --key");
+  }
+  if (flags.listen.certificate.empty() && !flags.listen.client_authorities.empty()) {
+    return Misuse("--client-ca needs --certificate and --key");
+  }
   CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
   KeepLittleMemory();
   std::vector<ArchiveService::Source> sources;
@@ -414,7 +420,13 @@ Action DeclareServe(CLI::App& app) {
   AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60, /*required=*/false);
   app.add_option("--listen", flags->listen.address, "Serve over gRPC, for clients of grpc://HOST:PORT")
       ->type_name("HOST:PORT");
-  app.add_flag("--insecure", flags->listen.insecure, "With --listen: also at an address that other hosts reach");
+  app.add_flag("--insecure", flags->listen.insecure, "With --listen: without TLS also where other hosts reach it");
+  app.add_option("--certificate", flags->listen.certificate, "With --listen: TLS with this certificate (PEM)")
+      ->type_name("FILE");
+  app.add_option("--key", flags->listen.key, "The key of the certificate (PEM)")->type_name("FILE");
+  app.add_option("--client-ca", flags->listen.client_authorities,
+                 "Only clients whose certificate one of these authorities has signed (PEM)")
+      ->type_name("FILE");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Answers until it is interrupted. A line names each tensor that cannot be read and is not served. Every "

@@ -13,10 +13,14 @@
 #include "absl/time/time.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
 #include "tensorcask/serialize/rpc/tensor_source.h"
+#include "tensorcask/serialize/rpc/tls.h"
+#include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/remote_tools.h"
 
@@ -33,6 +37,13 @@ std::vector<std::unique_ptr<const ArchiveFormat>> RemoteFormats() {
   return formats;
 }
 
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
+  if (path.empty()) return "";
+  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> bytes, ReadWholeFile(path, kMaxBytes, ReadOptions()));
+  return std::string(static_cast<const char*>(bytes->data()), bytes->size_bytes());
+}
+
 absl::StatusOr<ExitCode> ServeRemote(std::vector<ServedFile> files, const ListenFlags& flags, Console& console) {
   size_t count = 0;
   std::vector<PrefixedArchive> archives;
@@ -45,9 +56,18 @@ absl::StatusOr<ExitCode> ServeRemote(std::vector<ServedFile> files, const Listen
   options.address = flags.address;
   options.insecure = flags.insecure;
   options.slow_client = absl::Seconds(flags.timeout_s);
+  const bool tls = !flags.certificate.empty();
+  if (tls) {
+    TlsServerOptions own;
+    CASK_ASSIGN_OR_RETURN(own.certificate_chain, ReadPem(flags.certificate));
+    CASK_ASSIGN_OR_RETURN(own.private_key, ReadPem(flags.key));
+    CASK_ASSIGN_OR_RETURN(own.client_authorities, ReadPem(flags.client_authorities));
+    options.credentials = MakeTlsCredentials(own);
+  }
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorServer> server, TensorServer::Start(source.get(), options));
-  console.out << "grpc://" << server->address() << ": serving " << count << (count == 1 ? " tensor\n" : " tensors\n");
+  console.out << (tls ? "grpcs://" : "grpc://") << server->address() << ": serving " << count
+              << (count == 1 ? " tensor\n" : " tensors\n");
   console.out.flush();
   ProgressLine progress(console);
   while (!Interrupted()) {

@@ -28,6 +28,10 @@ struct ServedFile {
 struct ListenFlags {
   std::string address;  // HOST:PORT
   bool insecure = false;
+  // Paths of files in PEM. Without a certificate there is no TLS; without authorities clients need no certificate.
+  std::string certificate;
+  std::string key;
+  std::string client_authorities;
   double timeout_s = 0;  // how long a client may take nothing
 };
 

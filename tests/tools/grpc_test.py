@@ -4,10 +4,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import unittest
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
@@ -16,13 +18,13 @@ from tool_testing import TOOL, Scratch, run  # noqa: E402
 
 class Grpc(Scratch):
     def serve(self, *operands):
-        """The address of a server."""
+        """The address of a server. Operands may be options."""
         process = subprocess.Popen([TOOL, "serve", *operands, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")  # fmt: skip
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         line = process.stdout.readline()
-        found = re.match(r"(grpc://127\.0\.0\.1:\d+): serving \d+ tensors?$", line)
+        found = re.match(r"(grpcs?://127\.0\.0\.1:\d+): serving \d+ tensors?$", line)
         self.assertTrue(found, line or process.stderr.read())
         self.process = process
         return found[1]
@@ -65,6 +67,21 @@ class Grpc(Scratch):
         self.assert_one_line(run("ls", "grpc://127.0.0.1"), 1, "is no address of a server")
         self.assert_one_line(run("ls", "grpc://127.0.0.1:1"), 1, "grpc://127.0.0.1:1: ")
         self.assert_one_line(run("convert", prefix, "grpc://127.0.0.1:1"), 2, "a server is only read")
+
+    @unittest.skipUnless(shutil.which("openssl"), "without openssl")
+    def test_tls(self):
+        prefix = self.checkpoint()
+        pem = [self.path("certificate"), self.path("key")]
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-out", pem[0], "-keyout", pem[1], "-subj", "/CN=here", "-addext", "subjectAltName=IP:127.0.0.1"],
+                       check=True, capture_output=True)  # fmt: skip
+        address = self.serve(prefix, "--certificate", pem[0], "--key", pem[1])
+        self.assertTrue(address.startswith("grpcs://"))
+        trusting = {**os.environ, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": pem[0]}
+        done = run("diff", address, prefix, env=trusting)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(run("ls", address).returncode, 1)  # no authority of the system has signed it
+        self.assert_one_line(run("serve", prefix, "--listen", "127.0.0.1:0", "--key", pem[1]), 2, "TLS needs both")
 
     def test_interrupts(self):
         prefix = self.checkpoint()

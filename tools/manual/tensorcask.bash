@@ -21,7 +21,7 @@ _tensorcask_options() {
     save) echo '--help -h --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --allow-loss --limit --stats' ;;
     send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --stats' ;;
-    serve) echo '--help -h --unix --timeout --listen --insecure --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    serve) echo '--help -h --unix --timeout --listen --insecure --certificate --key --client-ca --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     demo) echo '--help -h --stats' ;;
   esac
 }
@@ -148,6 +148,9 @@ _tensorcask_value() {
     'serve --unix') echo '@file' ;;
     'serve --timeout') echo '@text' ;;
     'serve --listen') echo '@text' ;;
+    'serve --certificate') echo '@file' ;;
+    'serve --key') echo '@file' ;;
+    'serve --client-ca') echo '@file' ;;
     'serve --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx tensorproto-text graph' ;;
     'serve --opaque-dtype') echo '@text' ;;
     'serve --base') echo '@file' ;;
