@@ -25,6 +25,9 @@ import source_tree  # noqa: E402
 
 ROOT = source_tree.root()
 
+# Tests that CMake does not build, outside the packages that it leaves out.
+NEED_GRPC = {"grpc_test", "rpc_piece"}
+
 
 class TheTree(unittest.TestCase):
     def test_the_list_is_current(self):
@@ -44,6 +47,8 @@ class TheTree(unittest.TestCase):
         for file in build_files.build_files(ROOT):
             for rule, arguments in file.rules:
                 name = cmake_targets.test_target(file.package, arguments["name"])
+                if file.package.startswith(cmake_targets.LEFT_OUT) or arguments["name"] in NEED_GRPC:
+                    continue
                 if rule.endswith("_test"):
                     wanted.add(name)
                 elif rule == "cask_fuzz_target":
