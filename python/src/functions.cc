@@ -16,6 +16,7 @@
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/pickles.h"
+#include "tensorcask/python/src/store_files.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
@@ -204,6 +205,7 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   write.sync = sync;
   write.overwrite = overwrite;
   write.alignment = alignment;
+  write.file_system = Take(FilesFor(path));
   if (write.level != PayloadLevel::kStored) write.base = OpenBase(FromPathOrNone(base));
   Check(CheckWriterOptions(target, write));
   absl::StatusOr<ConvertReport> converted = WithoutGil([&] {
@@ -285,12 +287,13 @@ nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, b
   const std::string from = FromPath(source);
   const std::string to = FromPath(destination);
   ArchiveReaderOptions read;
-  read.read.file_system = InterruptibleFiles();
+  read.read.file_system = Take(FilesFor(from));
   read.base = OpenBase(FromPathOrNone(base));
   read.lenient = lenient;
   ArchiveWriterOptions write;
   write.overwrite = overwrite;
   write.sync = sync;
+  write.file_system = Take(FilesFor(to));
   const ArchiveFormat& target = TargetFormat(to, format, Formats());
   const ArchiveSalvage report = Take(
       WithoutGil([&] { return SalvageArchive(from, to, target, Formats(), read, write, [] { return KeepGoing(); }); }));

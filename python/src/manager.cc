@@ -17,6 +17,7 @@
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/process_mutex.h"
+#include "tensorcask/python/src/store_files.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/python/src/writer.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
@@ -154,6 +155,14 @@ class Manager {
     return steps;
   }
 
+  nb::list Notes() {
+    const std::vector<std::string> found = Take(Call<absl::StatusOr<std::vector<std::string>>>(
+        [](CheckpointManager& manager) -> absl::StatusOr<std::vector<std::string>> { return manager.notes(); }));
+    nb::list notes;
+    for (const std::string& note : found) notes.append(ToText(note));
+    return notes;
+  }
+
   std::string PrefixOf(int64_t step) {
     return Take(Call<absl::StatusOr<std::string>>(
         [&](CheckpointManager& manager) -> absl::StatusOr<std::string> { return manager.PrefixOf(step); }));
@@ -269,17 +278,20 @@ void DefineManagerClass(nb::module_& m) {
       "    ...     print(manager.steps(), manager.latest()[0])\n"
       "    [2, 3] 3\n\n"
       "A crash at any time leaves the newest whole step. A folder has one manager at a time (FailedPreconditionError) "
-      "and any number of readers: ``tc.open(manager.path_of(step))``.")
+      "and any number of readers: ``tc.open(manager.path_of(step))``. In an object store (``s3://bucket/run``) there "
+      "are no locks: several managers of a folder do not remove or replace each other's steps, and ``notes`` says "
+      "that another one may be there.")
       .def(
           "__init__",
           [](Manager* self, nb::handle folder, nb::handle name, int keep_last, int64_t keep_every, int full_every,
              nb::handle level, nb::handle base, bool sync, int shards, nb::handle threads, bool reuse_memory,
              const nb::kwargs& others) {
             CheckKeywords<Manager>(others, folder, "folder");
-            new (self)
-                Manager(FromPath(folder),
-                        FromArguments(name, keep_last, keep_every, full_every, level, base, sync, shards, threads),
-                        reuse_memory);
+            const std::string path = FromPath(folder);
+            CheckpointManagerOptions options =
+                FromArguments(name, keep_last, keep_every, full_every, level, base, sync, shards, threads);
+            options.writer.file_system = Take(FilesFor(path));
+            new (self) Manager(path, options, reuse_memory);
           },
           nb::arg("folder").none() = nb::none(), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("keep_last") = 5,
           nb::arg("keep_every") = 0, nb::arg("full_every") = 1, nb::arg("level") = "stored",
@@ -313,6 +325,8 @@ void DefineManagerClass(nb::module_& m) {
           nb::arg("verify") = true, nb::sig("def latest(self, *, verify: bool = True) -> tuple[int, str] | None"),
           "Number and path of the newest step that is whole, or None. Without ``verify`` only its structure is "
           "checked, not every byte.")
+      .def_prop_ro("notes", &Manager::Notes, nb::sig("def notes(self) -> list[str]"),
+                   "Sentences about what is unusual in the folder, found when it was opened.")
       .def("close", &Manager::Close, "Waits for a save in the background and releases the folder.")
       .def_prop_ro("closed", &Manager::is_closed)
       .def(
@@ -333,8 +347,8 @@ void DefineManager(nb::module_& m) {
       [](nb::handle folder, nb::handle name, bool verify) {
         const std::string path = FromPath(folder);
         const std::string text = FromText(name, "name");
-        return ToLatest(
-            WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), InterruptibleFiles()); }));
+        FileSystem* const files = Take(FilesFor(path));
+        return ToLatest(WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), files); }));
       },
       nb::arg("folder"), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("verify") = true,
       nb::sig("def latest(folder: str | os.PathLike[str], *, name: str = 'ckpt', verify: bool = True) "
@@ -351,8 +365,8 @@ void DefineManager(nb::module_& m) {
       [](nb::handle folder, nb::handle name, bool verify) {
         const std::string path = FromPath(folder);
         const std::string text = FromText(name, "name");
-        return ToLatestStep(
-            WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), InterruptibleFiles()); }));
+        FileSystem* const files = Take(FilesFor(path));
+        return ToLatestStep(WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), files); }));
       },
       nb::arg("folder"), nb::arg("name"), nb::arg("verify"),
       nb::sig("def latest_step(folder: str | os.PathLike[str], name: str, verify: bool) "

@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/python/src/byte_sources.h"
 #include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/fsspec_files.h"
 #include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/store_files.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
@@ -28,10 +30,12 @@ namespace nb = nanobind;
 namespace tensorcask::python {
 namespace {
 
-absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBaseCheckpoint(const std::string& path) {
+absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBaseCheckpoint(const std::string& path, FileSystem* files) {
   if (path.empty()) return std::shared_ptr<const BaseLookup>();
   CheckpointReaderOptions options;
-  options.read.file_system = InterruptibleFiles();
+  const absl::StatusOr<FileSystem*> of_path = files != nullptr ? files : FilesFor(path);
+  if (!of_path.ok()) return of_path.status();
+  options.read.file_system = *of_path;
   absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(path, options);
   if (!reader.ok()) return reader.status();
   return std::shared_ptr<const BaseLookup>(std::make_shared<CheckpointReader>(*std::move(reader)));
@@ -102,7 +106,7 @@ void CheckGiven(const GivenFormatOptions& options, const ArchiveFormat& format) 
   }
 }
 
-OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading) {
+OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading, bool takes_file_system) {
   OpenArguments arguments;
   arguments.source = FromBytesOrFile(path);
   if (arguments.source == nullptr) arguments.path = FromPath(path);
@@ -118,19 +122,25 @@ OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading) {
       arguments.base = FromPathOrNone(value);
     } else if (word == "format") {
       if (!value.is_none()) options.format = FromText(value, "format");
+    } else if (word == "filesystem" && takes_file_system) {
+      arguments.files = FromFileSystem(value, /*writes=*/false);
     } else {
       PyErr_Format(PyExc_TypeError, "there is no argument '%s'", word.c_str());
       throw nb::python_error();
     }
   }
-  options.read.file_system = InterruptibleFiles();
+  if (arguments.files != nullptr && arguments.source != nullptr) {
+    PyErr_SetString(PyExc_TypeError, "with filesystem, path must be a path");
+    throw nb::python_error();
+  }
+  options.read.file_system = arguments.files != nullptr ? arguments.files.get() : Take(FilesFor(arguments.path));
   return arguments;
 }
 
 std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments) {
   return Take(WithoutGil([&]() -> absl::StatusOr<std::unique_ptr<ArchiveReader>> {
     ArchiveReaderOptions options = arguments.options;
-    absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base);
+    absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base, arguments.files.get());
     if (!base.ok()) return base.status();
     options.base = *std::move(base);
     const AllFormats formats = FormatsWith(arguments.of_formats);
@@ -147,8 +157,8 @@ const ArchiveFormat& TargetFormat(const std::string& path, nb::handle format, Ar
                      absl::StrCat(path, ": ", found.status().message(), "; name the format with format=")));
 }
 
-std::shared_ptr<const BaseLookup> OpenBase(const std::string& path) {
-  return Take(WithoutGil([&] { return OpenBaseCheckpoint(path); }));
+std::shared_ptr<const BaseLookup> OpenBase(const std::string& path, FileSystem* files) {
+  return Take(WithoutGil([&] { return OpenBaseCheckpoint(path, files); }));
 }
 
 PayloadLevel FromLevel(nb::handle level) { return Take(ParsePayloadLevel(FromText(level, "level"))); }

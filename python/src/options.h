@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 
@@ -40,6 +41,7 @@ ArchiveFormats Formats();  // without options; never destroyed
 #define TENSORCASK_WRITE_OF_FORMATS                              \
   "checksums: bool = True, max_shard_bytes: int | None = None, " \
   "replace_in: str | os.PathLike[str] | None = None, external: bool | str = False"
+#define TENSORCASK_READ_FILE_SYSTEM "filesystem: object = None, "
 #define TENSORCASK_READ_ARGUMENTS \
   TENSORCASK_READ_FORMAT TENSORCASK_READ_BASE TENSORCASK_READ_VERIFY TENSORCASK_READ_RULES
 
@@ -60,12 +62,13 @@ struct OpenArguments {
   std::string path;
   std::shared_ptr<const ByteSource> source;  // instead of the path; null: the path
   std::string base;                          // the path of a checkpoint; "": none
+  std::shared_ptr<FileSystem> files;         // of the argument `filesystem`, which outlives what is opened; null: none
   ArchiveReaderOptions options;              // all but the base
   FormatOptions of_formats;                  // those for reading
 };
-// `path` is a path, bytes or a file object (byte_sources.h). Throws TypeError for an unknown keyword, and for a value
-// of another type.
-OpenArguments FromOpenArguments(nanobind::handle path, const nanobind::kwargs& reading);
+// `path` is a path, bytes or a file object (byte_sources.h). Throws TypeError for an unknown keyword, which
+// `filesystem` is unless `takes_file_system`, and for a value of another type.
+OpenArguments FromOpenArguments(nanobind::handle path, const nanobind::kwargs& reading, bool takes_file_system = false);
 
 // Opens without the GIL. Throws the exceptions of the module.
 std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments);
@@ -73,8 +76,8 @@ std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments);
 // The format called `format`, or that of the extension of `path` for None, of `formats`.
 const ArchiveFormat& TargetFormat(const std::string& path, nanobind::handle format, ArchiveFormats formats);
 
-// The checkpoint at this path as the base of deltas; null for "".
-std::shared_ptr<const BaseLookup> OpenBase(const std::string& path);
+// The checkpoint at this path as the base of deltas; null for "". `files` null: those of the path (store_files.h).
+std::shared_ptr<const BaseLookup> OpenBase(const std::string& path, FileSystem* files = nullptr);
 
 PayloadLevel FromLevel(nanobind::handle level);
 FileMetadata FromMetadata(nanobind::handle metadata);  // of None or a mapping of str

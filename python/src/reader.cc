@@ -34,6 +34,7 @@ class Reader {
  public:
   explicit Reader(const OpenArguments& arguments) {
     auto file = std::make_shared<OpenFile>();
+    file->files = arguments.files;
     file->archive = Open(arguments);
     file->entries = SelectEntries(file->archive->entries(), {}, {});
     file_ = std::move(file);
@@ -140,7 +141,7 @@ nb::list Reader::Select(nb::handle names) const {
 
 nb::dict Load(nb::handle path, nb::handle names, bool mmap, bool as_tensor, nb::handle threads,
               const nb::kwargs& reading) {
-  const Reader reader(FromOpenArguments(path, reading));
+  const Reader reader(FromOpenArguments(path, reading, /*takes_file_system=*/true));
   const OpenFile& file = *reader.file();
   const std::vector<const ArchiveEntry*> chosen = Choose(file, names);
   LoadOptions options;
@@ -399,9 +400,13 @@ void DefineReader(nb::module_& m) {
   DefineSlice(m);
   DefineReaderClass(m);
   m.def(
-      "open", [](nb::handle path, const nb::kwargs& reading) { return Reader(FromOpenArguments(path, reading)); },
+      "open",
+      [](nb::handle path, const nb::kwargs& reading) {
+        return Reader(FromOpenArguments(path, reading, /*takes_file_system=*/true));
+      },
       nb::arg("path"), nb::arg("reading"),
-      nb::sig("def open(path: " TENSORCASK_READABLE ", *, " TENSORCASK_READ_ARGUMENTS ") -> Reader"),
+      nb::sig("def open(path: " TENSORCASK_READABLE ", *, " TENSORCASK_READ_FILE_SYSTEM TENSORCASK_READ_ARGUMENTS
+              ") -> Reader"),
       "Opens a file with tensors; reads its index alone.\n\n"
       "``path`` is a file or the prefix of a checkpoint, or a folder with one of them. Instead of a path it can be the "
       "bytes of one file (any object with the buffer protocol: they are not copied, and must not change meanwhile) or "
@@ -414,6 +419,10 @@ void DefineReader(nb::module_& m) {
       "are refused. With ``stored``, tensors of GGUF in blocks are the bytes of their blocks, as uint8. With "
       "``opaque_objects``, files of ``torch.save`` may name classes that this library does not know: their objects are "
       "values with the name of the class, and nothing is called.\n\n"
+      "``s3://bucket/key`` is a file of an object store, with the settings of the AWS_* variables, and "
+      "``https://host/path`` one of a web server. ``filesystem`` is a file system of fsspec, to which ``path`` then "
+      "belongs: its ``info`` and ``cat_ranges`` are called, from any thread. A file that is replaced while it is read "
+      "is an OSError (SystemCallError, errno ESTALE).\n\n"
       "Raises FileNotFoundError, and ValueError (DataLossError, InvalidArgumentError) for a file that is damaged or "
       "has no tensors, and for a file object that cannot seek. What a file object raises later is an OSError with its "
       "text (SystemCallError).\n\n"

@@ -12,6 +12,7 @@
 
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/io/file_system.h"
 
 namespace tensorcask::python {
 
@@ -19,6 +20,7 @@ void DefineReader(nanobind::module_& m);
 
 // An open file. Shared by the reader, its slices and calls that run without the GIL: closing the reader ends no call.
 struct OpenFile {
+  std::shared_ptr<FileSystem> files;  // of a caller's file system; null: none
   std::unique_ptr<ArchiveReader> archive;
   std::vector<const ArchiveEntry*> entries;    // in the order of the file
   mutable std::atomic<bool> is_closed{false};  // the reader is: its slices refuse to read

@@ -13,9 +13,11 @@
 #include "tensorcask/python/src/arrays.h"
 #include "tensorcask/python/src/dtypes.h"
 #include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/fsspec_files.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/process_mutex.h"
+#include "tensorcask/python/src/store_files.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive_writer.h"
@@ -32,6 +34,7 @@ namespace {
 
 struct WriteArguments {
   std::string path;
+  std::shared_ptr<FileSystem> files;  // of the argument `filesystem`; null: none
   std::shared_ptr<const AllFormats> formats;
   const ArchiveFormat* format = nullptr;  // one of `formats`
   ArchiveWriterOptions options;
@@ -39,9 +42,11 @@ struct WriteArguments {
 
 WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle metadata, nb::handle level,
                                   nb::handle base, bool sync, bool overwrite, uint64_t alignment, int shards,
-                                  nb::handle threads, const GivenFormatOptions& of_formats) {
+                                  nb::handle threads, const GivenFormatOptions& of_formats,
+                                  std::shared_ptr<FileSystem> files = nullptr) {
   WriteArguments arguments;
   arguments.path = FromPath(path);
+  arguments.files = std::move(files);
   arguments.formats.reset(new AllFormats(FormatsWith(of_formats.options)));
   arguments.format = &TargetFormat(arguments.path, format, arguments.formats->list());
   CheckGiven(of_formats, *arguments.format);
@@ -56,16 +61,17 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
   // More than one thread would copy the elements, which are memory of Python (CheckpointWriterOptions::num_threads):
   // worth it only where they are compressed.
   options.num_threads = options.level == PayloadLevel::kStored ? 1 : num_threads;
-  options.base = OpenBase(FromPathOrNone(base));
+  options.file_system = arguments.files != nullptr ? arguments.files.get() : Take(FilesFor(arguments.path));
+  options.base = OpenBase(FromPathOrNone(base), arguments.files.get());
   return arguments;
 }
 
 uint64_t Save(nb::handle path, nb::handle tensors, nb::handle format, nb::handle metadata, nb::handle level,
               nb::handle base, bool sync, bool overwrite, uint64_t alignment, int shards, nb::handle threads,
-              nb::handle progress, const nb::kwargs& of_formats) {
-  const WriteArguments arguments =
-      FromWriteArguments(path, format, metadata, level, base, sync, overwrite, alignment, shards, threads,
-                         FromFormatOptions(of_formats, FormatOption::Use::kWriting));
+              nb::handle progress, nb::handle filesystem, const nb::kwargs& of_formats) {
+  const WriteArguments arguments = FromWriteArguments(
+      path, format, metadata, level, base, sync, overwrite, alignment, shards, threads,
+      FromFormatOptions(of_formats, FormatOption::Use::kWriting), FromFileSystem(filesystem, /*writes=*/true));
   std::vector<TensorToSave> list;
   std::vector<RefPtr<RefCounted>> pins;
   for (const nb::handle item : ItemsOf(tensors, "tensors")) {
@@ -313,10 +319,11 @@ PinnedTensor FromTensorArgument(nb::handle object, const std::string& name, Acce
 void DefineWriter(nb::module_& m) {
   static const std::string save_signature =
       absl::StrCat("def save(path: str | os.PathLike[str], tensors: collections.abc.Mapping[str, object], ",
-                   kWriteSignature, ", progress: object = None) -> int");
+                   kWriteSignature, ", progress: object = None, filesystem: object = None) -> int");
   m.def(
       "save", &Save, nb::arg("path"), nb::arg("tensors"), nb::kw_only(), TENSORCASK_WRITE_ARGUMENTS,
-      nb::arg("progress").none() = nb::none(), nb::arg("of_formats"), nb::sig(save_signature.c_str()),
+      nb::arg("progress").none() = nb::none(), nb::arg("filesystem").none() = nb::none(), nb::arg("of_formats"),
+      nb::sig(save_signature.c_str()),
       "Writes arrays to one file, which appears whole or not at all. Returns the bytes of the file.\n\n"
       "The extension of ``path`` names the format; without one it is a TensorFlow checkpoint; ``format`` overrides "
       "that. Arrays are whatever has DLPack, the buffer protocol or ``__array__``, of any strides, read without a "
@@ -327,6 +334,10 @@ void DefineWriter(nb::module_& m) {
       "model or checkpoint in several files it removes those that the old index lists, and no others. With "
       "``checksums=False`` a "
       "safetensors file stores none, and no reader can notice damaged elements; other formats ignore this. "
+      "``path`` may be ``s3://bucket/key``. With ``filesystem``, a file system of fsspec, ``path`` belongs to it; it "
+      "must "
+      "be able to create a file exclusively (``pipe_file`` with ``mode='create'``), else this is a "
+      "NotImplementedError that says what is missing; each file is held in memory until it is whole. "
       "``shards`` is the number of data files of a checkpoint. With ``max_shard_bytes`` a safetensors model is several "
       "files of at most so many bytes of tensors and an index; the default for a path that ends in "
       "``.safetensors.index.json`` is 5 GB. A model of ONNX is made of the one at ``replace_in``, whose initializers "

@@ -26,6 +26,7 @@ def load(
     stored: bool = False,
     opaque_objects: bool = False,
     threads: "int | None" = None,
+    filesystem: object = None,
 ) -> "dict[str, typing.Any]":
     """Loads tensors of a file into a dict, in the order of the file.
 
@@ -41,7 +42,7 @@ def load(
     With ``mmap`` arrays on the host are read-only memory of the file where the format allows that; the file must not
     change. ``threads`` read; None is as many as the machine has cores, at most 4, and to a GPU at most 16. ``path``
     (which may be bytes or a file object), ``format``, ``base``, ``verify``, ``lenient``, ``constants``, ``links``,
-    ``stored`` and ``opaque_objects`` are those of ``open``.
+    ``stored``, ``opaque_objects`` and ``filesystem`` are those of ``open``.
 
     bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
     integers of the same width; ``Reader.entry`` tells the name of the dtype. Strings come as arrays of bytes objects.
@@ -60,7 +61,7 @@ def load(
         "stored": stored,
         "opaque_objects": opaque_objects,
     }
-    reading = {"format": format, "base": base, "verify": verify, **rules}
+    reading = {"format": format, "base": base, "verify": verify, "filesystem": filesystem, **rules}
     target = target_on_gpu(framework, device)
     if target is not None:
         with _native.open(path, **reading) as reader:

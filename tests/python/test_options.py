@@ -36,7 +36,7 @@ TABLE = {
 OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--limit", "--names", "--stats"}
 MISSING = {"save": {*SELECTING, "--allow-loss"}}  # the caller of save chooses the arrays
 # What a program decides by itself.
-OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base"}
+OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base", "filesystem"}
 
 
 def options_of(command):

@@ -1,0 +1,22 @@
+// Which files a path of a caller means: those of the system, or those of a store (s3://, https://, http://).
+//
+//   options.file_system = Take(FilesFor(path));
+
+#ifndef TENSORCASK_PYTHON_SRC_STORE_FILES_H_
+#define TENSORCASK_PYTHON_SRC_STORE_FILES_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/file_system.h"
+
+namespace tensorcask::python {
+
+// The files of the system for a path without one of these schemes, else files of both. Never destroyed; reads and
+// writes end with ECANCELED after Ctrl-C. The store is made when it is first needed: once for each region, endpoint and
+// profile that the environment names, and anew in a child of fork(2). Needs no GIL.
+// Errors: InvalidArgument for settings of the environment that cannot be used.
+absl::StatusOr<FileSystem*> FilesFor(absl::string_view path);
+
+}  // namespace tensorcask::python
+
+#endif  // TENSORCASK_PYTHON_SRC_STORE_FILES_H_
