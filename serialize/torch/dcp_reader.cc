@@ -167,6 +167,24 @@ class DcpReaderImpl {
     return tensor;
   }
 
+  absl::StatusOr<Tensor> Map(size_t number) const {
+    const Source& source = sources_[number];
+    const DcpTensor* const stored = source.is_tensor ? &metadata_.tensors[source.number] : nullptr;
+    const bool has_one_box =
+        stored == nullptr || (stored->boxes.size() == 1 && !DcpItems::IsCompressed(stored->items[0]));
+    if (!entries_[number].read_status.ok() || !has_one_box) return Read(number, nullptr);
+    const auto map = [&]() -> absl::StatusOr<Tensor> {
+      if (stored == nullptr) {
+        return objects_[source.number]->Map(objects_[source.number]->entries()[source.part].name);
+      }
+      CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file, OpenBox(*stored, 0));
+      return file->Map("");
+    };
+    absl::StatusOr<Tensor> tensor = map();
+    if (!tensor.ok()) return At(number, tensor.status());
+    return tensor;
+  }
+
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(size_t number) const {
     const auto open = [&]() -> absl::StatusOr<std::unique_ptr<ElementStream>> {
       CASK_RETURN_IF_ERROR(entries_[number].read_status);
@@ -560,6 +578,11 @@ absl::StatusOr<Tensor> DcpReader::ReadSlice(absl::string_view name, const Tensor
 absl::Status DcpReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const {
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
   return impl_->ReadInto(number, &slice, out);
+}
+
+absl::StatusOr<Tensor> DcpReader::Map(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  return impl_->Map(number);
 }
 
 absl::StatusOr<std::unique_ptr<ElementStream>> DcpReader::OpenStream(absl::string_view name) const {

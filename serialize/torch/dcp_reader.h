@@ -85,6 +85,8 @@ class DcpReader {
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
+  // Mapped if one box has the whole tensor, is not compressed and can be mapped; else a copy.
+  absl::StatusOr<Tensor> Map(absl::string_view name) const;
   // Front to back, in bounded memory. Null for a tensor whose boxes are not whole rows: ReadSlice reads its parts; the
   // checksums of its boxes are compared now. The reader outlives the stream.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;

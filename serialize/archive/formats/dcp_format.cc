@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/joined_shards.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/files.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr absl::string_view kExtension = ".distcp";
 
-class DcpArchiveReader final : public ArchiveReader {
+class DcpArchiveReader final : public archive::ForwardingReader<DcpReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options,
@@ -61,22 +62,6 @@ class DcpArchiveReader final : public ArchiveReader {
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   absl::StatusOr<ValueTree> Values() const override { return reader_.Values(); }
 
-  absl::StatusOr<Tensor> Read(absl::string_view name) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.Read(name);
-  }
-  absl::Status ReadInto(absl::string_view name, TensorView* out) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadInto(name, out);
-  }
-  absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadSlice(name, slice);
-  }
-  absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return reader_.ReadSliceInto(name, slice, out);
-  }
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
     TensorMetadata metadata;
@@ -104,6 +89,10 @@ class DcpArchiveReader final : public ArchiveReader {
   DcpArchiveReader(DcpReader reader, std::vector<ArchiveEntry> entries)
       : reader_(std::move(reader)), entries_(std::move(entries)) {}
 
+  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return Target{&reader_, name};
+  }
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     return reader_.OpenStream(entry.name);
   }

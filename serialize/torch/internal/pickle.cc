@@ -28,7 +28,12 @@ using Kind = Object::Kind;
 class Machine {
  public:
   Machine(absl::string_view bytes, const PickleOptions& options, DecodeQuota* quota)
-      : bytes_(bytes), options_(options), builder_(&pickle_, quota) {}
+      : bytes_(bytes), options_(options), builder_(&pickle_, quota) {
+    // Pickles of tensors have about an object for each eight bytes. Memory that is not used stays untouched.
+    constexpr size_t kBytesOfObject = 8;
+    constexpr size_t kMostReserved = size_t{1} << 18;
+    pickle_.objects.reserve(std::min(bytes.size() / kBytesOfObject, kMostReserved));
+  }
 
   absl::StatusOr<Pickle> Run() {
     if (bytes_.empty()) return absl::OutOfRangeError("the pickle has no bytes");
@@ -69,6 +74,10 @@ class Machine {
 
   template <typename T>
   absl::StatusOr<T> Number() {
+    if (sizeof(T) <= bytes_.size() - at_) {
+      at_ += sizeof(T);
+      return LoadLittleEndian<T>(bytes_.data() + at_ - sizeof(T));
+    }
     CASK_ASSIGN_OR_RETURN(const absl::string_view bytes, Take(sizeof(T)));
     return LoadLittleEndian<T>(bytes.data());
   }
@@ -123,34 +132,41 @@ class Machine {
     return absl::OkStatus();
   }
 
-  // The values above the last mark, which are then removed with it.
-  absl::StatusOr<std::vector<Ref>> PopMark() {
+  // The values on top of the stack.
+  absl::Span<const Ref> Top(size_t count) const { return absl::MakeConstSpan(stack_).last(count); }
+
+  // Removes the last mark: the number of values above it, which stay.
+  absl::StatusOr<size_t> TakeMark() {
     if (marks_.empty()) return Bad("an instruction wants a mark, and there is none");
-    std::vector<Ref> items(stack_.begin() + static_cast<ptrdiff_t>(marks_.back()), stack_.end());
-    stack_.resize(marks_.back());
+    const size_t count = stack_.size() - marks_.back();
     marks_.pop_back();
-    return items;
+    return count;
+  }
+
+  // One value in place of the last ones.
+  void Fold(Kind kind, size_t count) {
+    const Ref list = builder_.List(kind, Top(count));
+    stack_.resize(stack_.size() - count);
+    Push(list);
   }
 
   absl::Status PushTuple(size_t count) {
     CASK_RETURN_IF_ERROR(Need(count));
-    const std::vector<Ref> items(stack_.end() - static_cast<ptrdiff_t>(count), stack_.end());
-    stack_.resize(stack_.size() - count);
-    Push(builder_.List(Kind::kTuple, items));
+    Fold(Kind::kTuple, count);
     return absl::OkStatus();
   }
 
   absl::Status PushMarked(Kind kind) {
-    CASK_ASSIGN_OR_RETURN(const std::vector<Ref> items, PopMark());
-    Push(builder_.List(kind, items));
+    CASK_ASSIGN_OR_RETURN(const size_t count, TakeMark());
+    Fold(kind, count);
     return absl::OkStatus();
   }
 
   // ---- Instructions -------------------------------------------------------------------------------------------------
 
   absl::Status Step() {
-    CASK_ASSIGN_OR_RETURN(const absl::string_view instruction, Take(1));
-    const auto code = static_cast<unsigned char>(instruction[0]);
+    if (at_ == bytes_.size()) return Take(1).status();
+    const auto code = static_cast<unsigned char>(bytes_[at_++]);
     switch (code) {
       case kProto:
         return Proto();
@@ -169,8 +185,11 @@ class Machine {
         CASK_RETURN_IF_ERROR(Need(1));
         Pop();
         return absl::OkStatus();
-      case '1':
-        return PopMark().status();
+      case '1': {
+        CASK_ASSIGN_OR_RETURN(const size_t count, TakeMark());
+        stack_.resize(stack_.size() - count);
+        return absl::OkStatus();
+      }
       case '2':
         CASK_RETURN_IF_ERROR(Need(1));
         Push(stack_.back());
@@ -237,7 +256,7 @@ class Machine {
       case 'a': {
         CASK_RETURN_IF_ERROR(Need(2));
         const Ref item = Pop();
-        return Append({item}, Kind::kList);
+        return Append(stack_.back(), {item}, Kind::kList);
       }
       case 'e':
         return AppendMarked(Kind::kList);
@@ -247,7 +266,7 @@ class Machine {
         CASK_RETURN_IF_ERROR(Need(3));
         const Ref value = Pop();
         const Ref key = Pop();
-        return Append({key, value}, Kind::kDict);
+        return Append(stack_.back(), {key, value}, Kind::kDict);
       }
       case 'u':
         return AppendMarked(Kind::kDict);
@@ -372,9 +391,8 @@ class Machine {
     return absl::OkStatus();
   }
 
-  // Adds items to the value on top of the stack. Objects of opaque classes may be lists and dicts, too.
-  absl::Status Append(absl::Span<const Ref> items, Kind kind) {
-    Ref to = stack_.back();
+  // Adds items to the value `to`. Objects of opaque classes may be lists and dicts, too.
+  absl::Status Append(Ref to, absl::Span<const Ref> items, Kind kind) {
     if (builder_.object(to).kind == Kind::kObject) {
       Instance* const object = builder_.instance(to);
       Ref* const part = kind == Kind::kDict ? &object->entries : &object->items;
@@ -402,10 +420,12 @@ class Machine {
   }
 
   absl::Status AppendMarked(Kind kind) {
-    CASK_ASSIGN_OR_RETURN(const std::vector<Ref> items, PopMark());
-    CASK_RETURN_IF_ERROR(Need(1));
-    if (kind == Kind::kDict && items.size() % 2 != 0) return Bad("a key of a dict without a value");
-    return Append(items, kind);
+    CASK_ASSIGN_OR_RETURN(const size_t count, TakeMark());
+    CASK_RETURN_IF_ERROR(Need(count + 1));
+    if (kind == Kind::kDict && count % 2 != 0) return Bad("a key of a dict without a value");
+    CASK_RETURN_IF_ERROR(Append(stack_[stack_.size() - count - 1], Top(count), kind));
+    stack_.resize(stack_.size() - count);
+    return absl::OkStatus();
   }
 
   absl::Status PushGlobal(absl::string_view module, absl::string_view name) {

@@ -12,8 +12,16 @@ PickleBuilder::PickleBuilder(Pickle* pickle, DecodeQuota* quota) : pickle_(pickl
   pickle_->objects[Bool(true)].integer = 1;
 }
 
-bool PickleBuilder::Charge(uint64_t bytes) {
+// Charges a few pages at once: an instruction needs some bytes.
+bool PickleBuilder::ChargeMore(uint64_t bytes) {
+  constexpr uint64_t kAtOnce = uint64_t{16} << 10;
   if (!status_.ok()) return false;
+  if (bytes < kAtOnce && quota_->Charge(kAtOnce).ok()) {
+    prepaid_ += kAtOnce - bytes;
+    return true;
+  }
+  quota_->Release(prepaid_);
+  prepaid_ = 0;
   status_ = quota_->Charge(bytes);
   return status_.ok();
 }
@@ -55,14 +63,18 @@ Ref PickleBuilder::Text(absl::string_view text, Object::Kind kind) {
   constexpr uint64_t kMapSlotBytes = 2 * (sizeof(absl::string_view) + sizeof(Ref) + 1);
   const bool is_shared = kind == Object::Kind::kText || kind == Object::Kind::kBytes;
   auto* const map = kind == Object::Kind::kText ? &texts_ : &bytes_;
-  if (is_shared) {
-    if (const auto found = map->find(text); found != map->end()) return found->second;
+  if (!is_shared) {
+    if (!Charge(sizeof(Object))) return None();
+    const Ref ref = Push(kind, 0);
+    pickle_->objects[ref].text = text;
+    return ref;
   }
-  if (!Charge(sizeof(Object) + (is_shared ? kMapSlotBytes : 0))) return None();
-  const Ref ref = Push(kind, 0);
-  pickle_->objects[ref].text = text;
-  if (is_shared) map->emplace(text, ref);
-  return ref;
+  const auto [slot, is_new] = map->try_emplace(text, None());
+  if (!is_new) return slot->second;
+  if (!Charge(sizeof(Object) + kMapSlotBytes)) return None();
+  slot->second = Push(kind, 0);
+  pickle_->objects[slot->second].text = text;
+  return slot->second;
 }
 
 Ref PickleBuilder::List(Object::Kind kind, absl::Span<const Ref> items) {

@@ -30,6 +30,9 @@ namespace tensorcask::torch {
 class PickleBuilder {
  public:
   PickleBuilder(Pickle* pickle, DecodeQuota* quota);
+  PickleBuilder(const PickleBuilder&) = delete;
+  PickleBuilder& operator=(const PickleBuilder&) = delete;
+  ~PickleBuilder() { quota_->Release(prepaid_); }
 
   const absl::Status& status() const { return status_; }
   const Pickle& pickle() const { return *pickle_; }
@@ -65,9 +68,15 @@ class PickleBuilder {
   NumpyArray* numpy_array(Ref ref) { return &pickle_->numpy_arrays[object(ref).index]; }
 
   // Charges memory that the caller is about to use. False: past the quota.
-  bool Charge(uint64_t bytes);
+  bool Charge(uint64_t bytes) {
+    if (bytes > prepaid_ || !status_.ok()) return ChargeMore(bytes);
+    prepaid_ -= bytes;
+    return true;
+  }
 
  private:
+  bool ChargeMore(uint64_t bytes);
+
   // An object of this kind, with `element` as the last of `elements`.
   template <typename T>
   Ref New(Object::Kind kind, T element, std::vector<T>* elements) {
@@ -79,6 +88,7 @@ class PickleBuilder {
 
   Pickle* const pickle_;
   DecodeQuota* const quota_;
+  uint64_t prepaid_ = 0;  // charged, and not used yet
   absl::Status status_;
   absl::flat_hash_map<absl::string_view, Ref> texts_;
   absl::flat_hash_map<absl::string_view, Ref> bytes_;

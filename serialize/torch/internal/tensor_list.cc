@@ -1,7 +1,10 @@
 #include "tensorcask/serialize/torch/internal/tensor_list.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/stored/name_order.h"
 #include "tensorcask/serialize/torch/internal/stored_tensors.h"
 #include "tensorcask/serialize/torch/internal/tensor_walk.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -41,10 +45,10 @@ absl::StatusOr<std::vector<ListedTensor>> FindInAllParts(const TorchFile& file, 
 
 // The names that two tensors have, or more.
 absl::flat_hash_set<std::string> NamesOfSeveral(const std::vector<ListedTensor>& tensors) {
-  absl::flat_hash_set<absl::string_view> seen;
   absl::flat_hash_set<std::string> several;
-  for (const ListedTensor& tensor : tensors) {
-    if (!seen.insert(tensor.name).second) several.insert(tensor.name);
+  const std::vector<uint32_t> order = stored::OrderByName(tensors);
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (tensors[order[i]].name == tensors[order[i - 1]].name) several.insert(tensors[order[i]].name);
   }
   return several;
 }
@@ -149,9 +153,19 @@ void CountUsed(const TorchFile& file, size_t part, const TensorList& list, uint6
     if (place.storage == nullptr) continue;
     ranges.push_back({place.storage_number, place.begin(), place.begin() + place.size_bytes()});
   }
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
-    return a.storage != b.storage ? a.storage < b.storage : a.begin < b.begin;
-  });
+  std::vector<uint32_t> begins(pickle.storages.size() + 1, 0);  // of the ranges of each storage
+  for (const Range& range : ranges) ++begins[range.storage + 1];
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  std::vector<Range> sorted(ranges.size());
+  for (const Range& range : ranges) sorted[begins[range.storage]++] = range;
+  ranges = std::move(sorted);
+  for (size_t i = 0; i < ranges.size();) {
+    size_t next = i + 1;
+    while (next < ranges.size() && ranges[next].storage == ranges[i].storage) ++next;
+    std::sort(ranges.begin() + static_cast<std::ptrdiff_t>(i), ranges.begin() + static_cast<std::ptrdiff_t>(next),
+              [](const Range& a, const Range& b) { return a.begin < b.begin; });
+    i = next;
+  }
   uint64_t end = 0;
   for (size_t i = 0; i < ranges.size(); ++i) {
     if (i == 0 || ranges[i].storage != ranges[i - 1].storage) {
@@ -165,25 +179,56 @@ void CountUsed(const TorchFile& file, size_t part, const TensorList& list, uint6
   }
 }
 
+// Finds tensors with the same elements and properties, among those of one storage.
+class Twins {
+ public:
+  Twins(const TorchFile& file, const TensorList* list) : file_(file), list_(*list) {}
+
+  // The number of the first such tensor; nullopt: this is the first, and will be the next in the list.
+  std::optional<size_t> Find(uint64_t storage, const TensorSource& source, const TensorPlace& place) {
+    const size_t number = list_.sources.size();
+    const auto [first, is_new] = first_.try_emplace(storage, number);
+    if (is_new) return std::nullopt;
+    if (first->second != kIsIdentified) {
+      const TensorSource& other = list_.sources[first->second];
+      const Pickle& pickle = file_.parts[other.part].pickle;
+      identified_.emplace(IdentityOf(pickle, other, PlaceOf(pickle, other.object)), first->second);
+      first->second = kIsIdentified;
+    }
+    const auto [twin, is_single] =
+        identified_.try_emplace(IdentityOf(file_.parts[source.part].pickle, source, place), number);
+    if (is_single) return std::nullopt;
+    return twin->second;
+  }
+
+ private:
+  static constexpr size_t kIsIdentified = SIZE_MAX;
+
+  const TorchFile& file_;
+  const TensorList& list_;
+  absl::flat_hash_map<uint64_t, size_t> first_;          // of each storage, until another tensor has it
+  absl::flat_hash_map<std::string, size_t> identified_;  // by IdentityOf
+};
+
 }  // namespace
 
 absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits& limits, ListingBudget* budget) {
   TensorList list;
   CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named, NameTensors(file, limits, budget));
-  std::sort(named.begin(), named.end(), [](const ListedTensor& a, const ListedTensor& b) { return a.name < b.name; });
   list.has_names = named.size() != 1 || !named[0].name.empty() || named[0].source.part != 0 ||
                    named[0].source.object != file.parts[0].pickle.root;
   list.entries.reserve(named.size());
   list.sources.reserve(named.size());
-  absl::flat_hash_map<std::string, size_t> first;  // by IdentityOf
-  for (ListedTensor& tensor : named) {
+  Twins twins(file, &list);
+  for (const uint32_t number : stored::OrderByName(named)) {
+    ListedTensor& tensor = named[number];
     const Pickle& pickle = file.parts[tensor.source.part].pickle;
     const TensorPlace place = PlaceOf(pickle, tensor.source.object);
     TorchEntry entry = Describe(file, tensor.source, place);
     entry.name = std::move(tensor.name);
     if (place.storage != nullptr && place.layout.num_elements() > 0) {
-      const auto [same, is_new] = first.try_emplace(IdentityOf(pickle, tensor.source, place), list.entries.size());
-      if (!is_new) entry.alias_of = list.entries[same->second].name;
+      const std::optional<size_t> twin = twins.Find(*entry.storage_id, tensor.source, place);
+      if (twin.has_value()) entry.alias_of = list.entries[*twin].name;
     }
     const absl::Status charged = budget->Charge(MemoryOf(entry));
     if (!charged.ok()) return Annotate(charged, file.source->name());

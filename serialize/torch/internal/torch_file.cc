@@ -160,6 +160,7 @@ class ArchiveOpener {
     CASK_ASSIGN_OR_RETURN(std::string bytes, ReadMember(*member));
     part.bytes = std::make_unique<const std::string>(std::move(bytes));
     CASK_ASSIGN_OR_RETURN(part.pickle, PickleOf(pickle_name, *part.bytes));
+    part.records.reserve(part.pickle.storages.size());
     for (const Storage& storage : part.pickle.storages) {
       CASK_ASSIGN_OR_RETURN(Record record, FindRecord(part.pickle, storage, folder));
       part.records.push_back(std::move(record));

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -92,6 +93,27 @@ TEST(DcpReaderTest, TensorsOfAllRanksAreOnePiece) {
     EXPECT_THAT(Damage(reader), IsEmpty());
     EXPECT_THAT(reader.Read("other"), StatusIs(Code::kNotFound, HasSubstr("no tensor \"other\"")));
   }
+}
+
+TEST(DcpReaderTest, ATensorOfOneBoxIsMapped) {
+  const TempFolder folder;
+  DcpBuilder builder = TwoRanks();
+  builder.AddTensor("bytes", "uint8", {2, 1}, {{{0, 0}, {2, 1}}}, "ab", "ByteStorage", 1);  // aligned anywhere
+  builder.WriteTo(folder);
+  ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path()));
+  for (const DcpEntry& entry : reader.entries()) {
+    ASSERT_OK_AND_ASSIGN(const Elements mapped, reader.Map(entry.name));
+    ASSERT_OK_AND_ASSIGN(const Elements read, reader.Read(entry.name));
+    EXPECT_EQ(mapped.bytes(), read.bytes()) << entry.name;
+    const bool is_mapped = mapped.buffer() != nullptr && mapped.buffer()->root()->kind() == TensorBuffer::Kind::kMapped;
+    if (entry.name == "bytes") {
+      EXPECT_TRUE(is_mapped);
+    }
+    if (entry.boxes > 1) {
+      EXPECT_FALSE(is_mapped) << entry.name;
+    }
+  }
+  EXPECT_THAT(reader.Map("other"), StatusIs(Code::kNotFound, HasSubstr("no tensor \"other\"")));
 }
 
 TEST(DcpReaderTest, SlicesAreReadFromTheBoxesTheyMeet) {
