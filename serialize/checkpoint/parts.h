@@ -40,8 +40,8 @@
 
 namespace tensorcask::checkpoint {
 
-// Errors: InvalidArgument if a checkpoint at `target` would replace the one at `source`, whatever spelling of the folder
-// is used; AlreadyExists if `target` exists, unless overwriting; from errno.
+// Errors: InvalidArgument if a checkpoint at `target` would replace the one at `source`, whatever spelling of the
+// folder is used; AlreadyExists if `target` exists, unless overwriting; from errno.
 absl::Status CheckOtherCheckpoint(const std::string& target, const std::string& source,
                                   const CheckpointWriterOptions& options);
 

@@ -101,6 +101,25 @@ def step_dcp_load(mesh, folder):
     assert state["epoch"] == 7 and state["lr"] == [0.5, "text"]
 
 
+class Harmful:
+    def __reduce__(self):
+        return os.mkdir, ("harm",)
+
+
+def step_dcp_harm(mesh, folder):
+    path = os.path.join(folder, "harm_dcp")
+    dcp.save({"value": Harmful()}, storage_writer=tct.StorageWriter(path))
+    try:
+        dcp.load({"value": 0}, storage_reader=tct.StorageReader(path))
+    except dcp.api.CheckpointException as error:
+        assert "more than plain values" in str(error), error
+    else:
+        raise AssertionError("was loaded")
+    assert not os.path.exists("harm")
+    dcp.load({"value": 0}, storage_reader=tct.StorageReader(path, trusted=True))
+    assert os.path.exists("harm")
+
+
 def step_refused(mesh, folder):
     rank = dist.get_rank()
     try:

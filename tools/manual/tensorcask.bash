@@ -38,7 +38,7 @@ _tensorcask_operands() {
     verify) echo '@file' ;;
     salvage) echo '@file @file' ;;
     convert) echo '@file' ;;
-    merge) echo '@text' ;;
+    merge) echo '@file' ;;
     reshard) echo '@file @file' ;;
     edit) echo '@file' ;;
     clean) echo '@folder' ;;
