@@ -20,7 +20,7 @@ from tensorcask._errors import InvalidArgumentError
 
 SavePlan = _native.SavePlan
 
-__all__ = ["Communicator", "LocalCommunicator", "SavePlan", "TorchCommunicator", "load", "save"]
+__all__ = ["Communicator", "LocalCommunicator", "MpiCommunicator", "SavePlan", "TorchCommunicator", "load", "save"]
 
 _CHUNK = 256 << 20  # bytes of one message: some engines count them in 31 bits
 
@@ -71,6 +71,45 @@ class LocalCommunicator:
 
     def barrier(self) -> None:
         pass
+
+
+class MpiCommunicator:
+    """The ranks of a communicator of mpi4py, of which it makes a copy; by default ``MPI.COMM_WORLD``.
+
+    Every rank makes one at the same time.
+    """
+
+    def __init__(self, comm: typing.Any = None) -> None:
+        from mpi4py import MPI
+
+        self._byte: typing.Any = MPI.BYTE
+        self._comm: typing.Any = (MPI.COMM_WORLD if comm is None else comm).Dup()
+        self.rank = int(self._comm.Get_rank())
+        self.size = int(self._comm.Get_size())
+
+    def gather(self, mine: bytes, root: int) -> "list[bytes] | None":
+        sizes = self._comm.gather(len(mine), root)
+        if self.rank != root:
+            for begin in range(0, len(mine), _CHUNK):
+                self._comm.Send([memoryview(mine)[begin : begin + _CHUNK], self._byte], root)
+            return None
+        return [mine if rank == root else self._receive(rank, sizes[rank]) for rank in range(self.size)]
+
+    def broadcast(self, from_root: bytes, root: int) -> bytes:
+        size = self._comm.bcast(len(from_root), root)
+        data = bytearray(from_root) if self.rank == root else bytearray(size)
+        for begin in range(0, size, _CHUNK):
+            self._comm.Bcast([memoryview(data)[begin : begin + _CHUNK], self._byte], root)
+        return from_root if self.rank == root else bytes(data)
+
+    def barrier(self) -> None:
+        self._comm.Barrier()
+
+    def _receive(self, rank: int, size: int) -> bytes:
+        data = bytearray(size)
+        for begin in range(0, size, _CHUNK):
+            self._comm.Recv([memoryview(data)[begin : begin + _CHUNK], self._byte], rank)
+        return bytes(data)
 
 
 class TorchCommunicator:

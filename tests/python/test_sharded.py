@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -125,3 +126,35 @@ def test_dcp_saves_with_four_ranks_and_loads_with_three_and_one(torch_job, tmp_p
 
 def test_pickles_of_dcp_run_nothing(torch_job, tmp_path):
     run("dcp_harm", 1, tmp_path)
+
+
+MPI_RANK = """
+import sys
+import numpy as np, tensorcask.sharded as tcs
+
+comm = tcs.MpiCommunicator()
+for root in range(comm.size):
+    for size in (0, 1, 1000):
+        all_of_them = comm.gather(bytes([comm.rank]) * size, root)
+        wanted = [bytes([rank]) * size for rank in range(comm.size)] if comm.rank == root else None
+        assert all_of_them == wanted
+        assert comm.broadcast(bytes([comm.rank]) * size if comm.rank == root else b"", root) == bytes([root]) * size
+comm.barrier()
+rows = np.full((2, 3), comm.rank, np.float32)
+tcs.save(comm, sys.argv[1], [("w", (2 * comm.size, 3), (2 * comm.rank, 0), rows)])
+column = np.zeros((2 * comm.size, 1), np.float32)
+tcs.load(comm, sys.argv[1], [("w", (0, comm.rank % 3), column)])
+assert column[:, 0].tolist() == [row // 2 for row in range(2 * comm.size)]
+"""
+
+
+def test_jobs_of_mpi4py(tmp_path):
+    pytest.importorskip("mpi4py")
+    if not shutil.which("mpirun"):
+        pytest.skip("there is no mpirun")
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path), TMPDIR="/tmp",
+                       OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")  # fmt: skip
+    command = ["mpirun", "--oversubscribe", "-n", "3", sys.executable, "-c", MPI_RANK, str(tmp_path / "m")]
+    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert tc.load(tmp_path / "m")["w"].shape == (6, 3)
