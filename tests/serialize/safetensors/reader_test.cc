@@ -157,7 +157,8 @@ TEST(SafetensorsLenientTest, BoolsOtherThanZeroAndOneAreTrue) {
   const std::string file =
       MakeFile(R"({"a":{"dtype":"BOOL","shape":[4],"data_offsets":[0,4]}}  )", absl::string_view("\0\1\2\xff", 4));
   ASSERT_OK_AND_ASSIGN(const SafetensorsReader strict, OpenBytes(file));
-  EXPECT_THAT(strict.Read("a"), StatusIs(Code::kDataLoss, HasSubstr("a bool is neither 0 nor 1 (lenient accepts this)")));
+  EXPECT_THAT(strict.Read("a"),
+              StatusIs(Code::kDataLoss, HasSubstr("a bool is neither 0 nor 1 (lenient accepts this)")));
   EXPECT_THAT(strict.Map("a"), StatusIs(Code::kDataLoss));
   EXPECT_THAT(strict.ReadSlice("a", *TensorSlice::Parse("1,2")), StatusIs(Code::kDataLoss));
   EXPECT_OK(strict.ReadSlice("a", *TensorSlice::Parse("0,2")));
