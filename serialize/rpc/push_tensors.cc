@@ -14,7 +14,7 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/item_bytes.h"
-#include "tensorcask/serialize/rpc/internal/piece_buffer.h"
+#include "tensorcask/serialize/rpc/internal/piece_slices.h"
 #include "tensorcask/serialize/rpc/internal/remote_address.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/serialize/wire/shape_codec.h"

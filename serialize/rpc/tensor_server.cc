@@ -26,7 +26,7 @@
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/item_bytes.h"
 #include "tensorcask/serialize/rpc/internal/piece.h"
-#include "tensorcask/serialize/rpc/internal/piece_buffer.h"
+#include "tensorcask/serialize/rpc/internal/piece_slices.h"
 #include "tensorcask/serialize/rpc/internal/piece_receiver.h"
 #include "tensorcask/serialize/rpc/internal/work_queue.h"
 #include "tensorcask/serialize/wire/codec_options.h"

@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/rpc/internal/piece_buffer.h"
+#include "tensorcask/serialize/rpc/internal/piece_slices.h"
 
 #include <array>
 #include <memory>

@@ -1,7 +1,7 @@
 // One piece as the message that gRPC sends: the data stays where it is.
 
-#ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_PIECE_BUFFER_H_
-#define TENSORCASK_SERIALIZE_RPC_INTERNAL_PIECE_BUFFER_H_
+#ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_PIECE_SLICES_H_
+#define TENSORCASK_SERIALIZE_RPC_INTERNAL_PIECE_SLICES_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -15,4 +15,4 @@ grpc::ByteBuffer MakePieceBuffer(PieceHeader header, ItemBytes::Piece piece);
 
 }  // namespace tensorcask::rpc
 
-#endif  // TENSORCASK_SERIALIZE_RPC_INTERNAL_PIECE_BUFFER_H_
+#endif  // TENSORCASK_SERIALIZE_RPC_INTERNAL_PIECE_SLICES_H_
