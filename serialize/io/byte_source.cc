@@ -121,7 +121,7 @@ class FileSource final : public ByteSource {
       if (RangeFits(range.offset, range.size_bytes, size_bytes_)) in_file.push_back(range);
     }
     auto announced = std::make_shared<AnnouncedReads>(
-        in_file, shape_, options, [this](absl::Span<const ReadRange> pieces) { return ReadMany(pieces); });
+        in_file, shape_, options, [this](const ReadRange& piece) { return ReadAll(piece.offset, piece.out); });
     const std::lock_guard<std::mutex> lock(announced_mutex_);
     announced_.erase(std::remove_if(announced_.begin(), announced_.end(), [](const auto& a) { return a.expired(); }),
                      announced_.end());

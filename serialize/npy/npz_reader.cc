@@ -208,6 +208,7 @@ absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path, const NpyRead
 absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> source, const NpyReaderOptions& options) {
   CASK_RETURN_IF_ERROR(npy::CheckReaderOptions(options));
   const bool list_damaged = options.list_damaged_members || options.recover_members;
+  const std::shared_ptr<const ByteSource> kept = source;  // longer than what reads ahead
   ZipReadAhead ahead;
   ahead.data_bytes = kUsualHeaderBytes;
   absl::StatusOr<std::vector<ZipMember>> members = ReadZipDirectory(*source, options.limits, list_damaged, &ahead);

@@ -3,23 +3,38 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <system_error>
 #include <utility>
 
 namespace tensorcask::internal {
 
 AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape,
-                               const AnnounceOptions& options, ReadMany read)
+                               const AnnounceOptions& options, ReadOne read)
     : piece_bytes_(shape.piece_bytes),
       gap_bytes_(std::min(shape.gap_bytes, options.max_gap_bytes)),
       most_bytes_(shape.piece_bytes * static_cast<uint64_t>(shape.in_flight)),
       large_bytes_(most_bytes_ / 2),
       is_read_once_(options.is_read_once),
+      most_threads_(static_cast<size_t>(shape.in_flight) - 1),
       read_(std::move(read)) {
   for (const FileRange& range : ranges) AddToPieces(range.offset, range.size_bytes);
   by_offset_.resize(pieces_.size());
   for (size_t i = 0; i < by_offset_.size(); ++i) by_offset_[i] = i;
   std::sort(by_offset_.begin(), by_offset_.end(),
             [&](size_t a, size_t b) { return pieces_[a].begin < pieces_[b].begin; });
+}
+
+AnnouncedReads::~AnnouncedReads() {
+  if (!owner_.IsThisProcess()) {
+    for (std::thread& thread : threads_) thread.detach();  // the child has no such threads
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 // Joins the range to the last piece if it lies in it or not far behind it, and begins new pieces where that is full.
@@ -44,14 +59,15 @@ void AnnouncedReads::AddToPieces(uint64_t offset, uint64_t size_bytes) {
 }
 
 size_t AnnouncedReads::Read(uint64_t offset, absl::Span<char> out) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   Piece* const piece = Find(offset);
   if (piece == nullptr) return 0;
   if (piece->state == State::kWaiting && piece->is_large && out.size() >= large_bytes_) {
     PassOver(*piece, offset + out.size());
     return 0;
   }
-  if (piece->state == State::kWaiting) FetchFrom(static_cast<size_t>(piece - pieces_.data()));
+  if (piece->state == State::kWaiting) FetchFrom(piece, &lock);
+  changed_.wait(lock, [&] { return piece->state != State::kFetching; });
   if (piece->state != State::kHeld) return 0;
   const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), piece->end - offset));
   std::memcpy(out.data(), piece->bytes.get() + (offset - piece->begin), count);
@@ -78,37 +94,87 @@ void AnnouncedReads::PassOver(const Piece& first, uint64_t end) {
 }
 
 void AnnouncedReads::Release(Piece* piece) {
-  if (piece->state == State::kHeld) held_bytes_ -= piece->end - piece->begin;
+  if (piece->state != State::kWaiting) held_bytes_ -= piece->end - piece->begin;
   piece->state = State::kDone;
+  if (piece->bytes != nullptr && piece->end - piece->begin > piece_bytes_ / 2)
+    spare_.push_back(std::move(piece->bytes));
   piece->bytes.reset();
+  changed_.notify_all();
 }
 
-// Fetches that piece and those after it. If one of them cannot be fetched, the caller reads all of them itself: then
-// each error is that of the range that has it.
-void AnnouncedReads::FetchFrom(size_t first) {
-  // Pieces of which only parts were read.
-  for (size_t i = 0; i < pieces_.size() && held_bytes_ > most_bytes_ / 2; ++i) {
-    if (i != first && pieces_[i].state == State::kHeld) Release(&pieces_[i]);
+// The caller fetches that piece, and the threads those after it.
+void AnnouncedReads::FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock) {
+  const uint64_t size = first->end - first->begin;
+  first->state = State::kFetching;
+  next_ = static_cast<size_t>(first - pieces_.data()) + 1;
+  fetches_large_ = first->is_large;
+  const auto has_room = [&] { return size <= most_bytes_ - held_bytes_; };
+  while (!has_room()) {
+    // Pieces of which only parts were read.
+    for (size_t i = 0; i < pieces_.size() && !has_room(); ++i) {
+      if (pieces_[i].state == State::kHeld) Release(&pieces_[i]);
+    }
+    if (!has_room()) changed_.wait(*lock);
   }
-  std::vector<Piece*> pieces;
-  std::vector<ReadRange> ranges;
-  uint64_t fetched_bytes = 0;
-  for (size_t i = first; i < pieces_.size(); ++i) {
-    Piece& piece = pieces_[i];
-    if (piece.state != State::kWaiting || (piece.is_large && !pieces_[first].is_large)) continue;
-    const auto size = static_cast<size_t>(piece.end - piece.begin);
-    if (size > most_bytes_ - held_bytes_ - fetched_bytes) break;
-    piece.bytes.reset(new (std::nothrow) char[size]);
-    if (piece.bytes == nullptr) break;
-    fetched_bytes += size;
-    pieces.push_back(&piece);
-    ranges.push_back({piece.begin, absl::MakeSpan(piece.bytes.get(), size)});
+  held_bytes_ += size;
+  StartThreads();
+  Fetch(first, lock);
+}
+
+// If the piece cannot be fetched, the caller of Read reads its bytes itself: then each error is that of the range that
+// has it. Requires: the piece is counted in held_bytes_.
+void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
+  const auto size = static_cast<size_t>(piece->end - piece->begin);
+  std::unique_ptr<char[]> bytes;
+  if (size > piece_bytes_ / 2 && !spare_.empty()) {
+    bytes = std::move(spare_.back());
+    spare_.pop_back();
   }
-  const bool is_fetched = !ranges.empty() && read_(ranges).ok();
-  for (Piece* const piece : pieces) {
-    piece->state = State::kHeld;
+  lock->unlock();
+  const auto room = size > piece_bytes_ / 2 ? static_cast<size_t>(piece_bytes_) : size;
+  if (bytes == nullptr) bytes.reset(new (std::nothrow) char[room]);
+  const bool is_fetched = bytes != nullptr && read_({piece->begin, absl::MakeSpan(bytes.get(), size)}).ok();
+  lock->lock();
+  piece->bytes = std::move(bytes);
+  piece->state = State::kHeld;
+  changed_.notify_all();
+  if (!is_fetched) Release(piece);
+}
+
+// Null if there is none, or no room for it.
+AnnouncedReads::Piece* AnnouncedReads::NextToFetch() {
+  const auto is_wanted = [&](const Piece& piece) {
+    return piece.state == State::kWaiting && (!piece.is_large || fetches_large_);
+  };
+  while (next_ < pieces_.size() && !is_wanted(pieces_[next_])) ++next_;
+  if (next_ == pieces_.size()) return nullptr;
+  Piece& piece = pieces_[next_];
+  if (piece.end - piece.begin > most_bytes_ - held_bytes_) return nullptr;
+  ++next_;
+  return &piece;
+}
+
+void AnnouncedReads::StartThreads() {
+  const size_t wanted = std::min(most_threads_, pieces_.size() - next_);
+  try {
+    while (threads_.size() < wanted) threads_.emplace_back([this] { Work(); });
+  } catch (const std::system_error&) {
+    // The system has no more threads. Those that there are, and the caller, do the work.
+  }
+  changed_.notify_all();
+}
+
+void AnnouncedReads::Work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!ends_) {
+    Piece* const piece = NextToFetch();
+    if (piece == nullptr) {
+      changed_.wait(lock);
+      continue;
+    }
+    piece->state = State::kFetching;
     held_bytes_ += piece->end - piece->begin;
-    if (!is_fetched) Release(piece);
+    Fetch(piece, &lock);
   }
 }
 

@@ -4,36 +4,43 @@
 #ifndef TENSORCASK_SERIALIZE_IO_INTERNAL_ANNOUNCED_READS_H_
 #define TENSORCASK_SERIALIZE_IO_INTERNAL_ANNOUNCED_READS_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/read_plan.h"
+#include "tensorcask/tensor/base/owner_process.h"
 
 namespace tensorcask::internal {
 
-// Holds at most shape.in_flight * shape.piece_bytes. Thread-safe.
+// From the first Read on, threads of its own fetch shape.in_flight pieces at a time, in the order of reading, while the
+// caller uses those that are there. Holds at most shape.in_flight * shape.piece_bytes. Thread-safe.
 class AnnouncedReads {
  public:
-  using ReadMany = std::function<absl::Status(absl::Span<const ReadRange>)>;
+  using ReadOne = std::function<absl::Status(const ReadRange&)>;  // from several threads
 
   // `ranges` are in the order in which they will be read. A range is large if reading it alone keeps half of
   // shape.in_flight busy: it is fetched only for reads that are small. Requires: shape.in_flight > 1.
   AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape, const AnnounceOptions& options,
-                 ReadMany read);
+                 ReadOne read);
+  ~AnnouncedReads();  // waits for the pieces that are being fetched
+  AnnouncedReads(const AnnouncedReads&) = delete;
+  AnnouncedReads& operator=(const AnnouncedReads&) = delete;
 
   // Copies announced bytes from `offset` on to the front of `out` and returns their number. 0: the first of them is not
   // announced, was read before, or could not be fetched; the caller then reads the file.
   size_t Read(uint64_t offset, absl::Span<char> out);
 
  private:
-  enum class State { kWaiting, kHeld, kDone };
+  enum class State { kWaiting, kFetching, kHeld, kDone };
   struct Piece {
     uint64_t begin = 0;
     uint64_t end = 0;
@@ -47,18 +54,30 @@ class AnnouncedReads {
   Piece* Find(uint64_t offset);
   void PassOver(const Piece& first, uint64_t end);
   void Release(Piece* piece);
-  void FetchFrom(size_t first);
+  void FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock);
+  void Fetch(Piece* piece, std::unique_lock<std::mutex>* lock);
+  Piece* NextToFetch();
+  void StartThreads();
+  void Work();
 
   const uint64_t piece_bytes_;
   const uint64_t gap_bytes_;
   const uint64_t most_bytes_;   // held at a time
   const uint64_t large_bytes_;  // from here a range is large
   const bool is_read_once_;
-  const ReadMany read_;
+  const size_t most_threads_;
+  const ReadOne read_;
+  const OwnerProcess owner_;
   std::mutex mutex_;
-  std::vector<Piece> pieces_;      // in the order of reading
-  std::vector<size_t> by_offset_;  // numbers of pieces
-  uint64_t held_bytes_ = 0;
+  std::condition_variable changed_;
+  std::vector<Piece> pieces_;                   // in the order of reading
+  std::vector<size_t> by_offset_;               // numbers of pieces
+  std::vector<std::unique_ptr<char[]>> spare_;  // of piece_bytes_: fresh memory costs more than to fill it
+  uint64_t held_bytes_ = 0;                     // those of pieces that are being fetched included
+  size_t next_ = 0;                             // the first piece that the threads look at
+  bool fetches_large_ = false;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace tensorcask::internal
