@@ -107,7 +107,9 @@ def include_flags():
     link = os.path.join(INCLUDE_ROOT, "tensorcask")
     if not os.path.islink(link):
         os.symlink("../..", link)
-    flags = ["-I", INCLUDE_ROOT, "-isystem", "/usr/include/eigen3"]
+    flags = ["-I", INCLUDE_ROOT, "-isystem", "/usr/include/eigen3", "-DOMPI_SKIP_MPICXX"]
+    found = subprocess.run(["pkg-config", "--variable=includedir", "mpi-c"], capture_output=True, encoding="utf-8")
+    flags += ["-isystem", found.stdout.strip()] if found.returncode == 0 else []
     query = run(["bazel", "query", "--noshow_progress", "--keep_going", "kind(cc_proto_library, //...)"])
     messages = sorted(line for line in query.stdout.splitlines() if line.startswith("//"))
     if messages:
