@@ -208,6 +208,65 @@ class Architecture(unittest.TestCase):
                         self.assertGreater(at[inner], at[other], f"{room}: {inner} is below {other}")
 
 
+class Formats(unittest.TestCase):
+    """Every format of serialize/archive/formats stands where readers look for it."""
+
+    FOLDER = "serialize/archive/formats"
+    ENDING = "_format.h"
+    WITHOUT_FILES = ("served",)  # no format of files: only programs that have a connection link it
+    ROOMS = {"dcp": "torch", "records": "wire", "tensorproto": "wire"}  # others have the name of their format
+    IN_WORDS = {"checkpoint": "checkpoints?", "torch": "PyTorch", "wire": "records?"}  # as SECURITY.md calls a room
+    # (page, first line of the table, what the first cell of a row for a room has).
+    TABLES = (
+        ("docs/architecture.md", "| Room | Holds | Knows nothing of |", "`serialize/{room}`"),
+        ("COMPATIBILITY.md", "| Format | Read | Written | Compared with |", r"serialize/{room}/FORMAT\.md"),
+        ("SECURITY.md", "| What | Memory | Budget |", r"\b{words}\b"),
+        ("SECURITY.md", "| Bytes | Checksum | Verified |", r"\b{words}\b"),
+    )
+
+    def formats(self):
+        found = [path[: -len(self.ENDING)] for path in os.listdir(os.path.join(ROOT, self.FOLDER))
+                 if path.endswith(self.ENDING)]  # fmt: skip
+        self.assertGreater(len(found), 9)
+        return sorted(set(found) - set(self.WITHOUT_FILES))
+
+    def tables_without(self, rooms):
+        """A sentence for each table that lacks a room."""
+        problems = []
+        for page, head, pattern in self.TABLES:
+            table = read(page).partition(f"\n{head}\n")[2].partition("\n\n")[0]
+            cells = [line.split("|")[1] for line in table.splitlines()]
+            self.assertGreater(len(cells), 9, f"{page}: {head}")
+            for room in sorted(rooms):
+                wanted = re.compile(pattern.format(room=room, words=self.IN_WORDS.get(room, room)), re.IGNORECASE)
+                if not any(map(wanted.search, cells)):
+                    problems.append(f"{page}: the table {head} has no row for serialize/{room}")
+        return problems
+
+    def test_every_room_of_a_format_has_its_rows(self):
+        rooms = {self.ROOMS.get(name, name) for name in self.formats()}
+        for room in rooms:
+            self.assertTrue(os.path.isdir(os.path.join(ROOT, "serialize", room)), room)
+        problems = self.tables_without(rooms)
+        self.assertEqual(problems, [], "\n" + "\n".join(problems))
+
+    def test_a_room_without_rows_is_found(self):
+        self.assertEqual(len(self.tables_without({"zarr"})), len(self.TABLES))
+
+    def test_the_page_of_formats_has_each(self):
+        for name in self.formats():
+            header = read(f"{self.FOLDER}/{name}{self.ENDING}")
+            spoken = re.findall(r'string_view name\(\) const override { return "([\w-]+)"; }', header)
+            self.assertGreater(len(spoken), 0, name)
+            for word in spoken:
+                self.assertIn(f"\n| {word} |", read("docs/formats.md"), f"{name}: run `tools/dev manual`")
+
+    def test_the_list_of_all_formats_has_each(self):
+        header = read(f"{self.FOLDER}/all_formats.h")
+        listed = re.findall(rf'#include "tensorcask/{self.FOLDER}/(\w+){self.ENDING}"', header)
+        self.assertEqual(sorted(listed), self.formats())
+
+
 class Pages(unittest.TestCase):
     def test_no_line_is_too_wide(self):
         wide = {}
