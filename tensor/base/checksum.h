@@ -6,7 +6,10 @@
 //   found = ExtendChecksum(stored.kind, found, "56789");
 //   ChecksumAsStored(stored.kind, found) == stored.value;   // true
 //
-// A new algorithm is one row of the table in checksum.cc.
+// A new algorithm is one row of the table in checksum.cc if its checksum of no bytes is 0. If that is another number
+// (Adler-32: 1), `extend`, `copy_and_extend` and `combine` of the row work on the checksum less that number, and
+// `as_stored` puts it back. The header of the arithmetic lies in tensor/base/internal, unless other rooms include it.
+// The readers of the formats choose the kind, where they make a StoredTensor.
 
 #ifndef TENSORCASK_TENSOR_BASE_CHECKSUM_H_
 #define TENSORCASK_TENSOR_BASE_CHECKSUM_H_

@@ -34,7 +34,7 @@ constexpr NumberType kInteger1{NumberKind::kInteger, 1};
 constexpr NumberType kInteger2{NumberKind::kInteger, 2};
 constexpr NumberType kBool{NumberKind::kBool, 1};
 
-constexpr int kRaw = 0, kConstant = 1, kZstd = 2, kHuffman = 3, kReserved = 4;
+constexpr int kRaw = 0, kConstant = 1, kZstd = 2, kHuffman = 3;
 constexpr uint8_t kRotated = 1, kApart = 2, kBits = 4, kDifferences = 8;
 
 absl::StatusOr<std::string> Decode(NumberType type, const std::string& coded, size_t size,
@@ -185,8 +185,6 @@ const BadCase kBad[] = {
     {"BitValues", kBool, CodedChunk(kBits, 5, {{kConstant, "\1"}}), 40, kInvalid, "has 5 values; the chunk has 40"},
     {"NoPlanes", kInteger2, CodedChunk(0, 20, {}), 40, kInvalid, "its header and 2 planes need 16"},
     {"OnePlane", kInteger2, CodedChunk(0, 20, {{kRaw, "abc"}}), 40, kInvalid, "its header and 2 planes need 16"},
-    {"ReservedKind", kInteger2, CodedChunk(0, 20, {{kConstant, "a"}, {kReserved, "b"}}), 40, kUnimplemented,
-     "plane 1 is of kind 4; this version knows 0 to 3"},
     {"UnknownKind", kInteger2, CodedChunk(0, 20, {{255, "a"}, {kConstant, "b"}}), 40, kUnimplemented,
      "plane 0 is of kind 255"},
     {"RawShort", kInteger2, CodedChunk(0, 20, {{kRaw, "a"}, {kConstant, "b"}}), 40, kInvalid,
@@ -233,6 +231,13 @@ const BadCase kBad[] = {
     {"CodedBoolOf255", kBool, CodedChunk(0, 30, {{kConstant, "\xff"}}), 30, kInvalid, "the chunk: byte 0 is 255"}};
 INSTANTIATE_TEST_SUITE_P(Bad, ChunkDecoderRejects, ::testing::ValuesIn(kBad),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ChunkDecoder, RefusesTheFirstKindWithoutARow) {
+  const auto next = static_cast<int>(NumPlaneCodecs());
+  const std::string says = absl::StrCat("plane 1 is of kind ", next, "; this version knows 0 to ", next - 1);
+  EXPECT_THAT(Decode(kInteger2, CodedChunk(0, 20, {{kConstant, "a"}, {next, "b"}}), 40),
+              StatusIs(kUnimplemented, HasSubstr(says)));
+}
 
 TEST(ChunkDecoder, RefusesMemoryByAClaim) {
   // Whatever a header says, no more is taken than the decoded size, which the caller knows.

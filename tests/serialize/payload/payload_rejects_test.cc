@@ -248,7 +248,7 @@ const ChunkCase kChunkCases[] = {
     {"DifferencesWithoutDelta", DType::kFloat32, 100, CodedChunk(8, 100, {kZero, kZero, kZero, kZero}),
      Code::kInvalidArgument, "it has differences, but the payload is no delta"},
     {"TooManyValues", DType::kUint8, 100, CodedChunk(0, 101, {kZero}), Code::kInvalidArgument, "101 values"},
-    {"ReservedKind", DType::kUint8, 100, CodedChunk(0, 100, {{4, "x"}}), Code::kUnimplemented, "kind 4"},
+    {"UnknownKind", DType::kUint8, 100, CodedChunk(0, 100, {{255, "x"}}), Code::kUnimplemented, "kind 255"},
     {"NotHuffmanCodes", DType::kUint8, 100, CodedChunk(0, 100, {{3, "x"}}), Code::kInvalidArgument, "Huffman codes"},
     {"BytesBehind", DType::kUint8, 100, CodedChunk(0, 100, {kZero}) + "x", Code::kInvalidArgument, "behind"},
     {"NoFrame", DType::kUint8, 100, CodedChunk(0, 100, {{2, "no frame"}}), Code::kInvalidArgument, "frame"},
