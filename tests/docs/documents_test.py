@@ -267,6 +267,15 @@ class Formats(unittest.TestCase):
         self.assertEqual(sorted(listed), self.formats())
 
 
+class KeysOfLs(unittest.TestCase):
+    def test_the_guide_has_the_keys_of_the_document(self):
+        columns = read("tools/ls.cc").partition("\nconst Column kColumns[] = {\n")[2].partition("\n};\n")[0]
+        keys = re.findall(r'^    \{"(\w+)",', columns, re.MULTILINE)
+        self.assertGreater(len(keys), 14)
+        table = read("docs/guide/tool.md").partition("\n| Key | Value | Absent or null |\n")[2].partition("\n\n")[0]
+        self.assertEqual(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE), keys)
+
+
 class Pages(unittest.TestCase):
     def test_no_line_is_too_wide(self):
         wide = {}
