@@ -6,8 +6,9 @@
 //   ... file->ReadAt(offset, out) ...               // as without a plan
 //
 // While the plan lives, the sources fetch what was added in pieces of piece_bytes, in_flight at a time, joined across
-// gaps of gap_bytes, from the first read on and beside the caller, and hold at most in_flight * piece_bytes. ReadAt and ReadRanges take the bytes from there. Of a
-// source like a disk (in_flight 1) nothing is planned: its reads stay as they are.
+// gaps of gap_bytes, from the first read on and beside the caller. They hold at most in_flight * piece_bytes. ReadAt
+// and ReadRanges take the bytes from there. Of a source like a disk (in_flight 1) nothing is planned: its reads stay as
+// they are.
 
 #ifndef TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
 #define TENSORCASK_SERIALIZE_IO_READ_PLAN_H_

@@ -35,7 +35,8 @@ def row(name, figure, bar, unit, compared_to, at_least=True):
     if not met:
         MISSED.append(name)
     sign = ">=" if at_least else "<="
-    print(f"{name:<54} {figure:9.2f} {unit:<9} {sign} {bar:7.2f}  {'met' if met else 'missed':<6}  {compared_to}", flush=True)
+    verdict = "met" if met else "missed"
+    print(f"{name:<54} {figure:9.2f} {unit:<9} {sign} {bar:7.2f}  {verdict:<6}  {compared_to}", flush=True)
 
 
 def skipped(name, reason):

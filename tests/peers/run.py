@@ -55,7 +55,8 @@ class Result(unittest.TextTestResult):
 
 def versions(scope):
     names = {"light": ["numpy", "ml_dtypes", "safetensors", "gguf", "onnx", "moto", "boto3"]}
-    names["all"] = names["light"] + ["tensorflow_cpu", "keras", "protobuf", "jax", "torch", "s3fs", "obstore", "tensorstore"]
+    names["all"] = names["light"] + ["tensorflow_cpu", "keras", "protobuf", "jax", "torch"]
+    names["all"] += ["s3fs", "obstore", "tensorstore"]
     found = []
     for name in names[scope]:
         try:
