@@ -153,7 +153,8 @@ class Nginx(Server):
         port = free_port()
         settings = os.path.join(folder, "nginx.conf")
         secure = f"ssl_certificate {tls[0]}; ssl_certificate_key {tls[1]};" if tls else ""
-        temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
         with open(settings, "w") as file:
             file.write(f"""
 daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
