@@ -110,8 +110,8 @@ TEST(FormatOptions, OfOtherFormatsAreNamed) {
             "max_shard_bytes is for safetensors files, not for an npz file");
   ASSERT_NE(option("opaque-dtype"), all.end());
   EXPECT_EQ(NotForFormat(*option("opaque-dtype"), "--opaque-dtype", OnnxArchiveFormat()),
-            "--opaque-dtype is for npy and npz files, not for an onnx file");
-  EXPECT_THAT(option("opaque-dtype")->formats, ElementsAre("npy", "npz"));
+            "--opaque-dtype is for npy and npz and hdf5 files, not for an onnx file");
+  EXPECT_THAT(option("opaque-dtype")->formats, ElementsAre("npy", "npz", "hdf5"));
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ std::shared_ptr<ListingBudget> BudgetOf(int64_t bytes) {
 // A file with several tensors of a format that is only read, or made of another file; "" for other formats.
 std::string FileOf(const ArchiveFormat& format) {
   const std::map<absl::string_view, std::string> files = {
+      {"hdf5", "tests/fuzz/corpus/hdf5/chunks"},
       {"onnx", "tests/fuzz/corpus/onnx/model"},
       {"torch", "tests/fuzz/corpus/torch_file/zip"},
   };
