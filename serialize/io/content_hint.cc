@@ -126,6 +126,7 @@ ContentHint LookForOwnFormat(absl::string_view head) {
   constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 40;
   if (absl::StartsWith(head, "\x93NUMPY")) return {"npy", "an npy file"};
   if (absl::StartsWith(head, "GGUF")) return {"gguf", "a GGUF file"};
+  if (absl::StartsWith(head, "\x89HDF\r\n\x1a\n")) return {"hdf5", "an HDF5 file"};
   if (absl::EndsWith(FirstMember(head), ".npy")) return {"npz", "an npz file"};
   if (absl::EndsWith(FirstMember(head), "/data.pkl") || absl::EndsWith(FirstMember(head), "/data/0"))
     return {"torch", "a PyTorch file (torch.save)"};

@@ -230,6 +230,7 @@ class Formats(unittest.TestCase):
     FOLDER = "serialize/archive/formats"
     ENDING = "_format.h"
     WITHOUT_FILES = ("served",)  # no format of files: only programs that have a connection link it
+    WITHOUT_SIGNATURE = ("checkpoint", "dcp", "tensorproto")
     ROOMS = {"dcp": "torch", "records": "wire", "tensorproto": "wire"}  # others have the name of their format
     IN_WORDS = {"checkpoint": "checkpoints?", "torch": "PyTorch", "wire": "records?"}  # as SECURITY.md calls a room
     # (page, first line of the table, what the first cell of a row for a room has).
@@ -276,6 +277,11 @@ class Formats(unittest.TestCase):
             self.assertGreater(len(spoken), 0, name)
             for word in spoken:
                 self.assertIn(f"\n| {word} |", read("docs/formats.md"), f"{name}: run `tools/dev manual`")
+
+    def test_readers_of_other_formats_tell_each_by_its_signature(self):
+        hints = read("serialize/io/content_hint.cc")
+        for name in set(self.formats()) - set(self.WITHOUT_SIGNATURE):
+            self.assertIn(f'{{"{name}", "', hints)
 
     def test_the_list_of_all_formats_has_each(self):
         header = read(f"{self.FOLDER}/all_formats.h")

@@ -56,6 +56,7 @@ const Content kContents[] = {
      "a zip file whose first member, \"a.txt\", is not an array", "npz"},
     {"EmptyZip", "PK\5\6\0\0\0\0"sv, "an empty zip archive", "npz"},
     {"Gguf", "GGUF\3\0\0\0"sv, "GGUF", "gguf"},
+    {"Hdf5", "\x89HDF\r\n\x1a\n", "an HDF5 file", "hdf5"},
     {"Onnx", "\x08\x07\x12\x07pytorch\x1a", "an ONNX model", "onnx"},
     {"TfLite", "\x1c\0\0\0TFL3"sv, "TensorFlow Lite", ""},
     {"Png", "\x89PNG\r\n\x1a\n", "PNG", ""},
