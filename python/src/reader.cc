@@ -13,6 +13,7 @@
 #include "tensorcask/python/src/arrays.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/nested_values.h"
 #include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/text.h"
@@ -354,6 +355,22 @@ void DefineReaderClass(nb::module_& m) {
       .def(
           "entry", [](const Reader& self, nb::handle name) { return self.Find(name); }, nb::arg("name"),
           nb::sig("def entry(self, name: str) -> Entry"), "Dtype, shape and more, without reading the elements.")
+      .def(
+          "nested",
+          [](nb::handle self, nb::handle read) {
+            const std::shared_ptr<const OpenFile> file = nb::cast<const Reader&>(self).file();
+            return NestedValues(*file->archive,
+                                read.is_none() ? nb::object(self.attr("__getitem__")) : nb::borrow(read));
+          },
+          nb::arg("read").none() = nb::none(),
+          nb::sig("def nested(self, read: collections.abc.Callable[[str], object] | None = None) -> typing.Any"),
+          "What the file has, nested as it was saved: the dict of a file of PyTorch, the keys of a GGUF file, the "
+          "attributes of Keras. A tensor is what ``read`` returns for its name; None reads an array. Tensors that are "
+          "not among the values are entries of the dict by their names.\n\n"
+          "    >>> import numpy as np, tensorcask as tc\n"
+          "    >>> _ = tc.save('n.safetensors', {'w': np.ones(2)}, metadata={'step': '7'}, overwrite=True)\n"
+          "    >>> tc.open('n.safetensors').nested(read=str.upper)['w']\n"
+          "    'W'")
       .def("close", &Reader::Close, "Arrays that were read stay. A second call does nothing.")
       .def_prop_ro("closed", &Reader::is_closed)
       .def_prop_ro(

@@ -57,6 +57,7 @@ from tensorcask._native import (
 from tensorcask._native import version as __version__
 from tensorcask._report import Report, report
 from tensorcask._steps import open_latest
+from tensorcask._values import OpaqueObject
 
 _abc.Mapping.register(Reader)
 _name_methods(Channel, CheckpointManager, Listener, Reader, SharedMemory, Tensor, Writer)
@@ -94,6 +95,7 @@ __all__ = [
     "MissingFrameworkError",
     "MissingTensorError",
     "NoPermissionError",
+    "OpaqueObject",
     "OutOfRangeError",
     "Reader",
     "Report",

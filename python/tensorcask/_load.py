@@ -27,6 +27,7 @@ def load(
     opaque_objects: bool = False,
     threads: "int | None" = None,
     filesystem: object = None,
+    nested: bool = False,
 ) -> "dict[str, typing.Any]":
     """Loads tensors of a file into a dict, in the order of the file.
 
@@ -43,6 +44,9 @@ def load(
     change. ``threads`` read; None is as many as the machine has cores, at most 4, and to a GPU at most 16. ``path``
     (which may be bytes or a file object), ``format``, ``base``, ``verify``, ``lenient``, ``constants``, ``links``,
     ``stored``, ``opaque_objects`` and ``filesystem`` are those of ``open``.
+
+    With ``nested`` the result is what was saved, tensors and other values, as ``Reader.nested`` has it: the nested dict
+    of a file of PyTorch, for example. ``names`` must be None then, and tensors are read one after the other.
 
     bfloat16, float8 and integers below 8 bits come as dtypes of ml_dtypes if the program has imported that, else as
     integers of the same width; ``Reader.entry`` tells the name of the dtype. Strings come as arrays of bytes objects.
@@ -62,6 +66,11 @@ def load(
         "opaque_objects": opaque_objects,
     }
     reading = {"format": format, "base": base, "verify": verify, "filesystem": filesystem, **rules}
+    if nested:
+        if names is not None:
+            raise InvalidArgumentError("nested=True loads all of a file; names chooses tensors of a flat dict")
+        with _native.open(path, **reading) as reader:
+            return reader.nested(lambda name: read_to(reader, name, framework, device, mmap=mmap))
     target = target_on_gpu(framework, device)
     if target is not None:
         with _native.open(path, **reading) as reader:

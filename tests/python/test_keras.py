@@ -257,9 +257,9 @@ def test_files_of_hdf5():
             assert checkpoint["layers/dense/vars/0"].shape == (4, 3)
         with tc.open(os.path.join(GOLDEN, name)) as reader:
             assert reader.format == "hdf5"
-            assert reader.values["/layers/dense/vars"] == {"name": "dense"}
+            assert reader.nested(read=str)["/layers/dense/vars"] == {"name": "dense"}
     with tc.open(os.path.join(GOLDEN, "whole.h5")) as reader:
-        assert reader.values["/model_weights"]["layer_names"] == ["dense", "norm", "last"]
+        assert reader.nested(read=str)["/model_weights"]["layer_names"] == ["dense", "norm", "last"]
 
 
 # ---- Models ---------------------------------------------------------------------------------------------------------

@@ -36,3 +36,34 @@ def test_a_file_that_would_run_something_is_refused(tmp_path):
 def test_is_written(tmp_path):
     tc.save(tmp_path / "new.pt", {"w": np.arange(3.0)})
     assert tc.load(tmp_path / "new.pt")["w"].tolist() == [0, 1, 2]
+
+
+def test_nested():
+    nested = tc.load(os.path.join(SEEDS, "zip"), nested=True)
+    flat = tc.load(os.path.join(SEEDS, "zip"))
+
+    def walk(value, path):
+        if isinstance(value, np.ndarray):
+            yield ".".join(path), value
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from walk(item, [*path, str(key)])
+        elif isinstance(value, (list, tuple)):
+            for number, item in enumerate(value):
+                yield from walk(item, [*path, str(number)])
+
+    found = dict(walk(nested, []))
+    assert found.keys() == flat.keys()
+    for name, array in flat.items():
+        np.testing.assert_array_equal(found[name], array)
+    with tc.open(os.path.join(SEEDS, "zip")) as reader:
+        assert [name for name, _ in walk(reader.nested(read=lambda name: np.zeros(0)), [])] == list(found)
+    with pytest.raises(tc.InvalidArgumentError, match="nested=True loads all"):
+        tc.load(os.path.join(SEEDS, "zip"), "w", nested=True)
+
+
+def test_nested_of_a_flat_file(tmp_path):
+    tc.save(tmp_path / "m.safetensors", {"w": np.ones(2)}, metadata={"step": "7"})
+    nested = tc.load(tmp_path / "m.safetensors", nested=True)
+    assert nested["step"] == "7"
+    assert nested["w"].tolist() == [1, 1]
