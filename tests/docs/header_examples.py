@@ -27,7 +27,7 @@ import source_tree  # noqa: E402
 
 OUTPUT = "tests/docs/header_examples.inc"
 INCLUDES = "tests/docs/header_includes.inc"  # of the headers with examples
-OPTIONAL = "serialize/rpc/"  # its library is not built on every machine
+OPTIONAL = ("serialize/mpi/", "serialize/rpc/")  # their libraries are not built on every machine
 NOTE = "// Written by tests/docs/header_examples.py from the comments of public headers. Do not edit."
 
 
