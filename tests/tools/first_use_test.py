@@ -20,12 +20,12 @@ from tool_testing import TOOL, Archives, floats, is_listened_to, masked_crc32c, 
 class FormatsByName(Archives):
     def test_an_unknown_extension_is_refused_without_to(self):
         prefix = self.model()
-        for name in ("m.h5", "dir.d/m.bin"):
+        for name in ("m.zarr", "dir.d/m.bin"):
             done = run("convert", prefix, self.path(name))
             self.assert_one_line(done, 2, "no known format has the extension", "--to")
         self.assert_one_line(run("convert", prefix, self.path("m.onnx")), 1, "made of another model", "--replace-in")
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("m.")], [])
-        self.good("convert", "--to", "checkpoint", prefix, self.path("m.h5"))
+        self.good("convert", "--to", "checkpoint", prefix, self.path("m.zarr"))
         self.assertTrue(os.path.exists(self.path("m.h5.index")))
 
     def test_a_file_that_exists_needs_overwrite(self):

@@ -194,7 +194,7 @@ TEST(FormatForName, GoesByTheExtension) {
   for (const char* path : {"x", "a.bin/x", "x.ckpt", "x.ckpt-7", "x.index", ".x", "x-1.5", "x."}) {
     EXPECT_EQ(name(path), "checkpoint") << path;
   }
-  EXPECT_THAT(name("x.h5"), HasSubstr("no known format"));
+  EXPECT_THAT(name("x.zarr"), HasSubstr("no known format"));
 }
 
 // ---- Conversion -----------------------------------------------------------------------------------------------------
