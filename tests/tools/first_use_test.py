@@ -26,7 +26,7 @@ class FormatsByName(Archives):
         self.assert_one_line(run("convert", prefix, self.path("m.onnx")), 1, "made of another model", "--replace-in")
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("m.")], [])
         self.good("convert", "--to", "checkpoint", prefix, self.path("m.zarr"))
-        self.assertTrue(os.path.exists(self.path("m.h5.index")))
+        self.assertTrue(os.path.exists(self.path("m.zarr.index")))
 
     def test_a_file_that_exists_needs_overwrite(self):
         prefix = self.model()
