@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <optional>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -13,16 +12,6 @@
 
 namespace tensorcask::archive {
 namespace {
-
-// What only the name of the file shows.
-std::string HintOfName(const std::string& path, bool is_zip) {
-  const auto ends = [&](absl::string_view extension) { return absl::EndsWithIgnoreCase(path, extension); };
-  if (is_zip && ends(".keras")) {
-    return "this is a Keras file, a format that this version does not read; Keras can save its weights as a checkpoint "
-           "of TensorFlow";
-  }
-  return "";
-}
 
 // "m" for "m.data-00000-of-00001".
 std::optional<std::string> PrefixOfDataFile(const std::string& path) {
@@ -53,10 +42,6 @@ std::string FileHint(const ArchiveProbe& probe) {
   }
   if (std::string hint = UnfinishedHint(probe.path); !hint.empty()) return hint;
   const ContentHint hint = LookAtContent(probe.head, probe.file->size_bytes());
-  const bool is_zip = absl::StartsWith(probe.head, "PK\x03\x04");
-  if (is_zip || hint.what.empty() || hint.is_text) {
-    if (std::string named = HintOfName(probe.path, is_zip); !named.empty()) return named;
-  }
   return hint.what.empty() || hint.is_text ? "" : absl::StrCat("this is ", hint.what);
 }
 
