@@ -302,7 +302,8 @@ absl::Status Publication::Rename(Entry* entry) {
     result = RetryInterrupted(
         [&] { return options_.file_system->RenameOver(entry->temporary_path, entry->final_path, old); });
   }
-  if (result == -EOPNOTSUPP) {
+  const bool is_conditional = result != -EOPNOTSUPP;
+  if (!is_conditional) {
     result = RetryInterrupted(
         [&] { return options_.file_system->Rename(entry->temporary_path, entry->final_path, on_existing); });
   }
@@ -315,7 +316,7 @@ absl::Status Publication::Rename(Entry* entry) {
     return absl::OkStatus();
   }
   // With these errors it is certain that nothing was renamed.
-  if (result == -EEXIST || result == -ENOENT || result == -ESTALE) entry->renaming = false;
+  if (result == -EEXIST || result == -ENOENT || (result == -ESTALE && is_conditional)) entry->renaming = false;
   return IoError(result, entry->final_path, absl::StrCat("rename ", entry->temporary_path, " to this"),
                  options_.file_system);
 }
