@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/text.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/base/quote.h"
 
@@ -32,7 +34,7 @@ class Maker {
 
   void AddOthers(nb::dict values) {
     for (size_t i = 0; i < is_among_values_.size(); ++i) {
-      if (is_among_values_[i]) continue;
+      if (is_among_values_[i] || IsAliasAmongValues(archive_.entries()[i])) continue;
       const nb::object name = ToText(archive_.entries()[i].name);
       if (values.contains(name)) {
         Raise(absl::InvalidArgumentError(absl::StrCat(archive_.path(), ": a tensor and a value have the name ",
@@ -43,6 +45,13 @@ class Maker {
   }
 
  private:
+  // The values have one number for all names of a tensor.
+  bool IsAliasAmongValues(const ArchiveEntry& entry) const {
+    if (entry.alias_of.empty()) return false;
+    const absl::StatusOr<const ArchiveEntry*> tensor = archive_.Find(entry.alias_of);
+    return tensor.ok() && is_among_values_[static_cast<size_t>(*tensor - archive_.entries().data())];
+  }
+
   nb::object MakeOne(const Value& value, const std::vector<nb::object>& made) {
     const auto items = [&] {
       nb::list list;

@@ -167,7 +167,7 @@ def test_options(tmp_path):
         tc.save(tmp_path / "high", zeros)
     tc.save(tmp_path / "high", {"y": np.ones(1)}, overwrite=True, sync=False, alignment=1)
     assert list(tc.load(tmp_path / "high")) == ["y"]
-    for wrong in [{"level": "best"}, {"format": "hdf5"}, {"threads": 0}, {"shards": -1}]:
+    for wrong in [{"level": "best"}, {"format": "zarr"}, {"threads": 0}, {"shards": -1}]:
         with pytest.raises((ValueError, TypeError)):
             tc.save(tmp_path / "wrong", zeros, **wrong)
     for path, wrong in [("a.safetensors", {"level": "high"}), ("a.npz", {"metadata": {"a": "b"}}), ("a.xyz", {})]:
