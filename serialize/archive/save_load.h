@@ -1,7 +1,8 @@
 // Loads many tensors into memory, or saves many tensors from memory, in one call; memory of the host or of devices.
 //
-//   const std::vector<const ArchiveEntry*> wanted = SelectEntries(archive->entries(), {"*kernel"}, {});   //
-//   convert_archives.h CASK_ASSIGN_OR_RETURN(const std::vector<Tensor> kernels, LoadTensors(*archive, wanted));
+//   // SelectEntries: convert_archives.h
+//   const std::vector<const ArchiveEntry*> wanted = SelectEntries(archive->entries(), {"*kernel"}, {});
+//   CASK_ASSIGN_OR_RETURN(const std::vector<Tensor> kernels, LoadTensors(*archive, wanted));
 //
 //   std::vector<TensorToSave> tensors;
 //   tensors.push_back({"w", view, {}});

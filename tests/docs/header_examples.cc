@@ -68,10 +68,10 @@ extern void *block, *host, *device_block;
 namespace serialize_archive_archive {
 extern const std::string bytes;
 }
-namespace serialize_archive_archive_service {
+namespace serialize_archive_formats_archive_service {
 extern absl::StatusOr<std::unique_ptr<ArchiveReader>> archive;
 }
-namespace serialize_archive_compare {
+namespace serialize_archive_compare_archives {
 extern std::unique_ptr<ArchiveReader> before, after;
 }
 namespace serialize_archive_tensor_blocks {
@@ -97,6 +97,14 @@ namespace serialize_gguf_block_types {
 extern const int64_t count;
 extern const uint8_t* bytes;
 }  // namespace serialize_gguf_block_types
+namespace serialize_io_byte_sink {
+struct Options {
+  std::function<bool(uint64_t)> progress;
+};
+extern ByteSink* sink;
+extern Options options;
+extern std::shared_ptr<const ByteSource> file;
+}  // namespace serialize_io_byte_sink
 namespace serialize_io_byte_source {
 extern std::string footer;
 }
@@ -136,6 +144,16 @@ extern ServedTensors& model;
 extern const std::string topic;
 extern std::vector<DecodedTensor> tensors;
 }  // namespace serialize_serve_serve_service
+namespace serialize_sharded_communicator {
+extern const size_t r;
+}
+namespace serialize_sharded_sharded_load {
+extern Communicator* comm;
+extern TensorView half;
+}  // namespace serialize_sharded_sharded_load
+namespace serialize_sharded_sharded_save {
+extern Communicator* comm;
+}
 namespace serialize_wire_records {
 extern ByteSink& sink;
 extern std::shared_ptr<const ByteSource> file;
