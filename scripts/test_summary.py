@@ -64,11 +64,14 @@ def count_run(path, status, count):
     summaries = {}  # label -> overall status
     results = {}  # (label, run, shard) -> the last attempt
     broken = []  # labels of other targets that did not build
+    left_out = set()  # labels of targets that need a library which this machine lacks
     finished = False
     for event in read_events(path):
         key = event["id"]
         if "targetConfigured" in key and event.get("configured", {}).get("targetKind", "").endswith("_test rule"):
             tests.add(key["targetConfigured"]["label"])
+        elif "targetCompleted" in key and event.get("aborted", {}).get("reason") == "SKIPPED":
+            left_out.add(key["targetCompleted"]["label"])
         elif "targetCompleted" in key and not event.get("completed", {}).get("success", False):
             broken.append(key["targetCompleted"]["label"])
         elif "testSummary" in key:
@@ -104,7 +107,8 @@ def count_run(path, status, count):
     for label, overall in sorted(summaries.items()):
         if label in ran and label not in failed_in_report and overall not in ("PASSED", "FLAKY"):
             count.failures.append((label, f"{overall}, though no case failed"))
-    for label in sorted(tests - ran):
+    count.skipped += len(left_out & tests)
+    for label in sorted(tests - ran - left_out):
         count.failures.append((label, "was not built or did not run"))
     for label in sorted(set(broken) - tests):
         count.failures.append((label, "was not built"))
