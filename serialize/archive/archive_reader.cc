@@ -54,15 +54,9 @@ void ArchiveReader::PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const {
   plan->Add(SourceOf(entry), *entry.offset, entry.stored_bytes);
 }
 
-std::vector<size_t> ArchiveReader::PlanReads(absl::Span<const ArchiveEntry* const> entries, ReadPlan* plan) const {
-  std::vector<ReadPlan::Step> steps(entries.size());
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const ArchiveEntry* const entry = entries[i];
-    if (entry == nullptr || !entry->offset.has_value() || entry->stored_bytes == 0 || !entry->read_status.ok())
-      continue;
-    steps[i] = {SourceOf(*entry), *entry->offset, entry->stored_bytes};
-  }
-  return plan->StartSteps(steps);
+ReadPlan::Step ArchiveReader::StepOf(const ArchiveEntry* entry) const {
+  if (entry == nullptr || !entry->offset.has_value() || entry->stored_bytes == 0 || !entry->read_status.ok()) return {};
+  return {SourceOf(*entry), *entry->offset, entry->stored_bytes};
 }
 
 absl::Status ArchiveReader::CheckReadable(const ArchiveEntry& entry) const {
@@ -126,12 +120,11 @@ absl::StatusOr<TensorCounts> ArchiveReader::VerifyAll(absl::FunctionRef<void(con
   constexpr int64_t kMaxNotes = 8;
   TensorCounts counts;
   int64_t without_checksum = 0;
-  std::vector<const ArchiveEntry*> all;
-  all.reserve(entries().size());
-  for (const ArchiveEntry& entry : entries()) all.push_back(&entry);
+  const std::vector<ArchiveEntry>& all = entries();
   ReadPlan plan;
-  for (const size_t number : PlanReads(all, &plan)) {
-    const ArchiveEntry& entry = *all[number];
+  const StepOrder order = plan.StartSteps(all.size(), [&](size_t number) { return StepOf(&all[number]); });
+  for (size_t position = 0; position < order.size(); ++position) {
+    const ArchiveEntry& entry = all[order[position]];
     const absl::Status status = [&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(CheckReadable(entry));
       if (entry.has_metadata) CASK_RETURN_IF_ERROR(Metadata(entry.name).status());

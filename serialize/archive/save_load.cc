@@ -133,7 +133,7 @@ absl::Status LoadEach(const ArchiveReader& archive, absl::Span<const ArchiveEntr
                       const LoadOptions& options, absl::FunctionRef<absl::StatusOr<uint64_t>(size_t i)> load) {
   const size_t count = entries.size();
   ReadPlan plan;
-  const std::vector<size_t> order = archive.PlanReads(entries, &plan);
+  const StepOrder order = plan.StartSteps(count, [&](size_t i) { return archive.StepOf(entries[i]); });
   std::vector<absl::Status> statuses(count);
   archive::ByteProgress progress(options.progress);
   std::atomic<bool> failed{false};

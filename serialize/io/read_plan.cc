@@ -20,17 +20,24 @@ void ReadPlan::Start() {
   for (Planned& planned : planned_) planned.announced = planned.source->Announce(planned.ranges);
 }
 
-std::vector<size_t> ReadPlan::StartSteps(absl::Span<const Step> steps) {
-  std::vector<size_t> order(steps.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto is_planned = [](const Step& step) {
+StepOrder ReadPlan::StartSteps(size_t count, absl::FunctionRef<Step(size_t number)> step_of) {
+  const auto is_planned = [&](size_t number) {
+    const Step step = step_of(number);
     return step.source != nullptr && step.source->read_shape().in_flight > 1;
   };
-  if (std::none_of(steps.begin(), steps.end(), is_planned)) return order;
+  size_t first = 0;
+  while (first < count && !is_planned(first)) ++first;
+  if (first == count) return StepOrder(count);
+
+  std::vector<Step> steps;
+  steps.reserve(count);
+  for (size_t i = 0; i < count; ++i) steps.push_back(step_of(i));
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
   // Files in the order of their first steps.
-  std::vector<std::pair<size_t, uint64_t>> places(steps.size());
+  std::vector<std::pair<size_t, uint64_t>> places(count);
   std::unordered_map<const ByteSource*, size_t> files;
-  for (size_t i = 0; i < steps.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     if (steps[i].source == nullptr) {
       if (i > 0) places[i] = places[i - 1];
       continue;
@@ -40,7 +47,7 @@ std::vector<size_t> ReadPlan::StartSteps(absl::Span<const Step> steps) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return places[a] < places[b]; });
   for (const size_t i : order) Add(steps[i].source, steps[i].offset, steps[i].size_bytes);
   Start();
-  return order;
+  return StepOrder(std::move(order));
 }
 
 }  // namespace tensorcask

@@ -16,9 +16,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
+#include "absl/functional/function_ref.h"
 
 namespace tensorcask {
 
@@ -34,6 +35,20 @@ struct AnnounceOptions {
   AnnounceOptions() {}       // by hand: GCC 12 takes a defaulted one for uninitialized where it is a default argument
   bool is_read_once = true;  // false: bytes are kept, while there is room for them, since they are read several times
   uint64_t max_gap_bytes = UINT64_MAX;  // a smaller gap than read_shape() has: what lies between is not wanted
+};
+
+// An order of the numbers 0 to size() - 1.
+class StepOrder {
+ public:
+  explicit StepOrder(size_t size) : size_(size) {}  // from the first to the last
+  explicit StepOrder(std::vector<size_t> numbers) : size_(numbers.size()), numbers_(std::move(numbers)) {}
+
+  size_t size() const { return size_; }
+  size_t operator[](size_t position) const { return numbers_.empty() ? position : numbers_[position]; }
+
+ private:
+  size_t size_;
+  std::vector<size_t> numbers_;  // empty: from the first to the last
 };
 
 class ReadPlan {
@@ -53,9 +68,10 @@ class ReadPlan {
     uint64_t offset = 0;
     uint64_t size_bytes = 0;
   };
-  // Adds what the steps read, starts, and returns the order in which to take the steps: by file and offset if anything
-  // is planned, else from the first to the last. A step without a source keeps its place behind that before it.
-  std::vector<size_t> StartSteps(absl::Span<const Step> steps);
+  // Adds what the steps 0 to count - 1 read, starts, and returns the order in which to take the steps: by file and
+  // offset if anything is planned, else from the first to the last. A step without a source keeps its place behind that
+  // before it. `step_of` may be called several times for a step. Where nothing is planned, no memory is allocated.
+  StepOrder StartSteps(size_t count, absl::FunctionRef<Step(size_t number)> step_of);
 
  private:
   struct Planned {

@@ -59,13 +59,14 @@ absl::StatusOr<OnnxCounts> OnnxReader::VerifyAll(absl::FunctionRef<void(const On
     report({"", true, impl.side_files().paths()[i], 0,
             Annotate(opened, absl::StrCat(path(), ": a side file cannot be read"))});
   }
-  std::vector<ReadPlan::Step> steps(entries().size());
-  for (size_t number = 0; number < steps.size(); ++number) {
-    const OnnxEntry& entry = entries()[number];
-    if (entry.read_status.ok()) steps[number] = {impl.SourceOf(number), entry.offset, entry.stored_bytes};
-  }
   ReadPlan plan;
-  for (const size_t number : plan.StartSteps(steps)) {
+  const StepOrder order = plan.StartSteps(entries().size(), [&](size_t number) -> ReadPlan::Step {
+    const OnnxEntry& entry = entries()[number];
+    if (!entry.read_status.ok()) return {};
+    return {impl.SourceOf(number), entry.offset, entry.stored_bytes};
+  });
+  for (size_t position = 0; position < order.size(); ++position) {
+    const size_t number = order[position];
     const OnnxEntry& entry = entries()[number];
     const std::string& file = entry.side_file.empty() ? path() : entry.side_file;
     if (absl::IsUnimplemented(entry.read_status)) {

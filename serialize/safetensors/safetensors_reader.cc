@@ -356,14 +356,14 @@ absl::StatusOr<SafetensorsCounts> SafetensorsReader::VerifyAll(
       if (!status.ok()) report({"", shard.path, 0, status});
     }
   }
-  std::vector<ReadPlan::Step> steps(entries().size());
-  for (size_t number = 0; number < steps.size(); ++number) {
-    const SafetensorsEntry& entry = impl_->entry(number);
-    if (!entry.read_status.ok() || !entry.alias_of.empty()) continue;
-    steps[number] = {ShardSource(entry.shard), entry.offset, entry.stored_bytes};
-  }
   ReadPlan plan;
-  for (const size_t number : plan.StartSteps(steps)) {
+  const StepOrder order = plan.StartSteps(entries().size(), [&](size_t number) -> ReadPlan::Step {
+    const SafetensorsEntry& entry = impl_->entry(number);
+    if (!entry.read_status.ok() || !entry.alias_of.empty()) return {};
+    return {ShardSource(entry.shard), entry.offset, entry.stored_bytes};
+  });
+  for (size_t position = 0; position < order.size(); ++position) {
+    const size_t number = order[position];
     const SafetensorsEntry& entry = impl_->entry(number);
     if (!impl_->model().shards[static_cast<size_t>(entry.shard)].status.ok()) {
       ++counts.lost;

@@ -217,7 +217,10 @@ class ReaderImpl {
     };
     std::vector<size_t> others;
     ReadPlan plan;
-    for (const size_t i : plan.StartSteps(MembersToVerify(&others))) {
+    const std::vector<ReadPlan::Step> steps = MembersToVerify(&others);
+    const StepOrder order = plan.StartSteps(steps.size(), [&](size_t number) { return steps[number]; });
+    for (size_t position = 0; position < order.size(); ++position) {
+      const size_t i = order[position];
       if (i >= list_.entries.size()) {
         CASK_RETURN_IF_ERROR(verify_other(others[i - list_.entries.size()]));
         continue;

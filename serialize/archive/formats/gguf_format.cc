@@ -78,12 +78,10 @@ class GgufArchiveReader final : public archive::ForwardingReader<GgufReader> {
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
     int64_t odd_padding = 0;
-    std::vector<const ArchiveEntry*> all;
-    all.reserve(entries_.size());
-    for (const ArchiveEntry& entry : entries_) all.push_back(&entry);
     ReadPlan plan;
-    for (const size_t number : PlanReads(all, &plan)) {
-      const ArchiveEntry& entry = *all[number];
+    const StepOrder order = plan.StartSteps(entries_.size(), [&](size_t number) { return StepOf(&entries_[number]); });
+    for (size_t position = 0; position < order.size(); ++position) {
+      const ArchiveEntry& entry = entries_[order[position]];
       bool zero_padding = true;
       const absl::Status status = reader_.Verify(entry.name, &zero_padding);
       if (IsResourceFailure(status)) return status;

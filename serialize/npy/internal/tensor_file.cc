@@ -524,15 +524,15 @@ absl::Status TensorFile::Verify(absl::string_view name) const {
 }
 
 absl::Status TensorFile::VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const {
-  std::vector<ReadPlan::Step> steps;
-  steps.reserve(arrays_.size());
-  for (const std::unique_ptr<Array>& array : arrays_) {
-    const FileRange place = array->data != nullptr ? array->data->place() : FileRange();
-    steps.push_back({array->data != nullptr ? source_ : nullptr, place.offset, place.size_bytes});
-  }
   ReadPlan plan;
-  for (const size_t number : plan.StartSteps(steps)) {
-    const std::unique_ptr<Array>& array = arrays_[number];
+  const StepOrder order = plan.StartSteps(arrays_.size(), [&](size_t number) -> ReadPlan::Step {
+    const Array& array = *arrays_[number];
+    if (array.data == nullptr) return {};
+    const FileRange place = array.data->place();
+    return {source_, place.offset, place.size_bytes};
+  });
+  for (size_t position = 0; position < order.size(); ++position) {
+    const std::unique_ptr<Array>& array = arrays_[order[position]];
     std::vector<absl::Status> statuses(array->header.leaves.size());
     if (array->header.is_structured && !array->header.has_objects) {
       VerifyFields(*array, absl::MakeSpan(statuses));

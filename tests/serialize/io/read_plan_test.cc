@@ -196,16 +196,23 @@ TEST_F(ReadPlanTest, StepsAreTakenInTheOrderOfFilesIfAnythingIsPlanned) {
   const auto steps = [](const auto& a, const auto& b) -> std::vector<ReadPlan::Step> {
     return {{a, 500, 10}, {nullptr, 0, 0}, {b, 0, 10}, {a, 100, 10}, {b, 5, 10}, {a, 500, 10}};
   };
+  const auto start = [](const std::vector<ReadPlan::Step>& all, ReadPlan* plan) {
+    const StepOrder order = plan->StartSteps(all.size(), [&](size_t number) { return all[number]; });
+    std::vector<size_t> numbers;
+    for (size_t i = 0; i < order.size(); ++i) numbers.push_back(order[i]);
+    return numbers;
+  };
   ReadPlan plan;
-  EXPECT_EQ(plan.StartSteps(steps(file_, other)), (std::vector<size_t>{3, 0, 1, 5, 2, 4}));
+  EXPECT_EQ(start(steps(file_, other), &plan), (std::vector<size_t>{3, 0, 1, 5, 2, 4}));
   ExpectReads(*file_, 100, 10);
   ExpectReads(*file_, 500, 10);
   EXPECT_EQ(files_.Ranges(), (Ranges{{100, 10}, {500, 10}}));
   Shaped disk(&memory_, ReadShape());
   const auto on_disk = Open(&disk);
   ReadPlan nothing;
-  EXPECT_EQ(nothing.StartSteps(steps(on_disk, on_disk)), (std::vector<size_t>{0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(ReadPlan().StartSteps({}), std::vector<size_t>());
+  EXPECT_EQ(start(steps(on_disk, on_disk), &nothing), (std::vector<size_t>{0, 1, 2, 3, 4, 5}));
+  ReadPlan empty;
+  EXPECT_EQ(start({}, &empty), std::vector<size_t>());
 }
 
 TEST_F(ReadPlanTest, OtherReadsAreAsWithoutAPlan) {
