@@ -1,6 +1,5 @@
 #include "tensorcask/serialize/rpc/push_tensors.h"
 
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
@@ -16,6 +15,7 @@
 #include "tensorcask/serialize/rpc/internal/item_bytes.h"
 #include "tensorcask/serialize/rpc/internal/piece_slices.h"
 #include "tensorcask/serialize/rpc/internal/remote_address.h"
+#include "tensorcask/serialize/rpc/internal/stream_call.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/serialize/wire/shape_codec.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -26,69 +26,8 @@ namespace {
 
 constexpr char kPushMethod[] = "/tensorcask.rpc.v1.TensorExchange/Push";
 
-// One Push in the thread of the caller.
-class PushCall {
- public:
-  PushCall(const std::shared_ptr<grpc::Channel>& channel, const PullOptions& options)
-      : stub_(channel), stall_(options.stall_timeout) {
-    if (options.timeout < rpc::kNeverWaits) context_.set_deadline(rpc::TimePoint(options.timeout));
-    stream_ = stub_.PrepareCall(&context_, kPushMethod, &queue_);
-  }
-  ~PushCall() {
-    if (under_way_) context_.TryCancel();
-    void* tag = nullptr;
-    bool ok = false;
-    if (under_way_) queue_.Next(&tag, &ok);
-    queue_.Shutdown();
-    while (queue_.Next(&tag, &ok)) continue;
-  }
-
-  // False: the server has ended the call, and Finish says why. Errors: DeadlineExceeded if it does not go on.
-  absl::StatusOr<bool> Start() {
-    stream_->StartCall(this);
-    return Step();
-  }
-  absl::StatusOr<bool> Write(const grpc::ByteBuffer& message) {
-    stream_->Write(message, this);
-    return Step();
-  }
-  absl::StatusOr<bool> WritesDone() {
-    stream_->WritesDone(this);
-    return Step();
-  }
-  absl::StatusOr<bool> Read(grpc::ByteBuffer* message) {
-    stream_->Read(message, this);
-    return Step();
-  }
-  absl::StatusOr<grpc::Status> Finish() {
-    grpc::Status status;
-    stream_->Finish(&status, this);
-    CASK_RETURN_IF_ERROR(Step().status());
-    return status;
-  }
-
- private:
-  absl::StatusOr<bool> Step() {
-    under_way_ = true;
-    void* tag = nullptr;
-    bool ok = false;
-    if (queue_.AsyncNext(&tag, &ok, rpc::TimePoint(stall_)) == grpc::CompletionQueue::TIMEOUT) {
-      return absl::DeadlineExceededError(absl::StrCat("the server took nothing for ", absl::FormatDuration(stall_)));
-    }
-    under_way_ = false;
-    return ok;
-  }
-
-  grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
-  const absl::Duration stall_;
-  grpc::ClientContext context_;
-  grpc::CompletionQueue queue_;
-  std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
-  bool under_way_ = false;
-};
-
 // Sends one item. False: the server has ended the call.
-absl::StatusOr<bool> SendItem(PushCall* call, uint32_t number, bool as_message, uint64_t version_id,
+absl::StatusOr<bool> SendItem(rpc::StreamCall* call, uint32_t number, bool as_message, uint64_t version_id,
                               rpc::ItemBytes* bytes) {
   uint64_t offset = 0;
   while (true) {
@@ -106,7 +45,7 @@ absl::StatusOr<bool> SendItem(PushCall* call, uint32_t number, bool as_message, 
 }
 
 // Sends all: the header as item 0, then the tensors.
-absl::StatusOr<bool> SendAll(PushCall* call, const TensorSnapshot& snapshot, DecodeQuota* memory) {
+absl::StatusOr<bool> SendAll(rpc::StreamCall* call, const TensorSnapshot& snapshot, DecodeQuota* memory) {
   CASK_ASSIGN_OR_RETURN(bool goes_on, call->Start());
   rpc::v1::PushHeader header;
   header.set_step(snapshot.version.step);
@@ -146,7 +85,8 @@ absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t st
   CASK_RETURN_IF_ERROR(live.Publish(step, std::move(tensors)));
   CASK_ASSIGN_OR_RETURN(const TensorSnapshot snapshot, live.Current());
   DecodeQuota memory("max_message_bytes", options.limits.max_message_bytes);
-  PushCall call(rpc::MakeChannel(parsed, options.credentials), options.pull);
+  rpc::StreamCall::Stub stub(rpc::MakeChannel(parsed, options.credentials));
+  rpc::StreamCall call(&stub, kPushMethod, options.pull.timeout, options.pull.stall_timeout, "the server took nothing");
   CASK_ASSIGN_OR_ANNOTATE(const bool sent, SendAll(&call, snapshot, &memory), address);
   grpc::ByteBuffer answer;
   rpc::v1::PushResponse response;

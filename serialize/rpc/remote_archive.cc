@@ -1,6 +1,5 @@
 #include "tensorcask/serialize/rpc/remote_archive.h"
 
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/piece_receiver.h"
 #include "tensorcask/serialize/rpc/internal/remote_address.h"
+#include "tensorcask/serialize/rpc/internal/stream_call.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/shape_codec.h"
@@ -47,79 +47,6 @@ constexpr size_t kMaxEncodingBytes = 64;
 constexpr absl::Duration kMaxDelay = absl::Seconds(5);
 // The items of one request, at most: a server accepts 4 MiB.
 constexpr size_t kMaxItemsBytes = size_t{2} << 20;
-// Waits for the one operation that is under way.
-enum class Waited { kDone, kFailed, kTimeout };
-Waited Wait(grpc::CompletionQueue* queue, absl::Duration timeout) {
-  void* tag = nullptr;
-  bool ok = false;
-  switch (queue->AsyncNext(&tag, &ok, TimePoint(timeout))) {
-    case grpc::CompletionQueue::GOT_EVENT:
-      return ok ? Waited::kDone : Waited::kFailed;
-    case grpc::CompletionQueue::TIMEOUT:
-      return Waited::kTimeout;
-    case grpc::CompletionQueue::SHUTDOWN:
-      break;
-  }
-  return Waited::kFailed;
-}
-
-// One Pull in the thread of the caller, over messages that are not parsed.
-class PullCall {
- public:
-  using Stub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
-
-  // `timeout` is that of the whole call, `stall` of each message.
-  PullCall(Stub* stub, absl::Duration timeout, absl::Duration stall) : stall_(stall) {
-    if (timeout < kNeverWaits) context_.set_deadline(TimePoint(timeout));
-    stream_ = stub->PrepareCall(&context_, kPullMethod, &queue_);
-  }
-  ~PullCall() {
-    if (under_way_) {
-      context_.TryCancel();
-      Wait(&queue_, absl::InfiniteDuration());
-    }
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) continue;
-  }
-
-  // False: the call has ended, and Finish says why.
-  absl::StatusOr<bool> Begin(const grpc::ByteBuffer& request) {
-    stream_->StartCall(this);
-    CASK_ASSIGN_OR_RETURN(const bool started, Step());
-    if (!started) return false;
-    stream_->WriteLast(request, grpc::WriteOptions(), this);
-    return Step();
-  }
-  absl::StatusOr<bool> Read(grpc::ByteBuffer* message) {
-    stream_->Read(message, this);
-    return Step();
-  }
-  absl::StatusOr<grpc::Status> Finish() {
-    grpc::Status status;
-    stream_->Finish(&status, this);
-    CASK_RETURN_IF_ERROR(Step().status());
-    return status;
-  }
-
- private:
-  absl::StatusOr<bool> Step() {
-    under_way_ = true;
-    const Waited waited = Wait(&queue_, stall_);
-    if (waited == Waited::kTimeout) {
-      return absl::DeadlineExceededError(absl::StrCat("the server sent nothing for ", absl::FormatDuration(stall_)));
-    }
-    under_way_ = false;
-    return waited == Waited::kDone;
-  }
-
-  const absl::Duration stall_;
-  grpc::ClientContext context_;
-  grpc::CompletionQueue queue_;
-  std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
-  bool under_way_ = false;  // an operation has been started, and has not ended
-};
 
 absl::Status CheckEncoding(const std::string& encoding) {
   const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
@@ -162,7 +89,7 @@ class RemoteArchive::Impl {
       : path_(std::move(path)), address_(std::move(address)), options_(std::move(options)) {
     channel_ = rpc::MakeChannel(address_, options_.credentials);
     service_ = v1::TensorExchange::NewStub(channel_);
-    stub_ = std::make_unique<PullCall::Stub>(channel_);
+    stub_ = std::make_unique<rpc::StreamCall::Stub>(channel_);
   }
 
   absl::Status ReadList() {
@@ -284,7 +211,7 @@ class RemoteArchive::Impl {
   const RemoteOptions options_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::TensorExchange::Stub> service_;
-  std::unique_ptr<PullCall::Stub> stub_;
+  std::unique_ptr<rpc::StreamCall::Stub> stub_;
   TensorVersion version_;
   std::vector<ArchiveEntry> entries_;
 
@@ -419,8 +346,12 @@ class RemoteArchive::Impl {
   absl::StatusOr<grpc::Status> Attempt(absl::Span<const PullTarget> targets, PieceReceiver* receiver, size_t* asked_end,
                                        const Deadline& deadline, const PullOptions& options) const {
     const grpc::ByteBuffer request = MakeRequest(targets, receiver, asked_end);
-    PullCall call(stub_.get(), deadline.remaining(), options.stall_timeout);
-    CASK_ASSIGN_OR_ANNOTATE(const bool begun, call.Begin(request), path_);
+    rpc::StreamCall call(stub_.get(), kPullMethod, deadline.remaining(), options.stall_timeout,
+                         "the server sent nothing");
+    CASK_ASSIGN_OR_ANNOTATE(bool begun, call.Start(), path_);
+    if (begun) {
+      CASK_ASSIGN_OR_ANNOTATE(begun, call.WriteLast(request), path_);
+    }
     grpc::ByteBuffer message;
     std::vector<grpc::Slice> slices;
     std::vector<absl::string_view> parts;

@@ -1,0 +1,56 @@
+// One call of the service in the thread of the caller, over messages that are not parsed.
+//
+//   StreamCall call(&stub, kPullMethod, timeout, stall, "the server sent nothing");
+//   CASK_ASSIGN_OR_RETURN(const bool begun, call.Start());
+//   while (begun) { ... call.Read(&message) ... }
+//   CASK_ASSIGN_OR_RETURN(const grpc::Status status, call.Finish());
+//
+// Each operation waits for its end. False: the call has ended, and Finish says why. Errors: DeadlineExceeded if an
+// operation does not end within `stall`; then only the destructor may follow, which cancels the call.
+
+#ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_STREAM_CALL_H_
+#define TENSORCASK_SERIALIZE_RPC_INTERNAL_STREAM_CALL_H_
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace tensorcask::rpc {
+
+class StreamCall {
+ public:
+  using Stub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  // `timeout` is that of the whole call, `stall` that of each operation; `stalled` begins the error of one that does
+  // not end. `stub` and the texts outlive this.
+  StreamCall(Stub* stub, const char* method, absl::Duration timeout, absl::Duration stall, const char* stalled);
+  ~StreamCall();
+  StreamCall(const StreamCall&) = delete;
+  StreamCall& operator=(const StreamCall&) = delete;
+
+  absl::StatusOr<bool> Start();
+  absl::StatusOr<bool> Write(const grpc::ByteBuffer& message);
+  // Write, and nothing is written after it.
+  absl::StatusOr<bool> WriteLast(const grpc::ByteBuffer& message);
+  absl::StatusOr<bool> WritesDone();
+  absl::StatusOr<bool> Read(grpc::ByteBuffer* message);
+  absl::StatusOr<grpc::Status> Finish();
+
+ private:
+  absl::StatusOr<bool> Step();
+
+  const absl::Duration stall_;
+  const char* const stalled_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
+  bool under_way_ = false;  // an operation has been started, and has not ended
+};
+
+}  // namespace tensorcask::rpc
+
+#endif  // TENSORCASK_SERIALIZE_RPC_INTERNAL_STREAM_CALL_H_
