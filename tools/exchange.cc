@@ -314,7 +314,7 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
 }
 
 absl::Status NameFiles(const absl::Status& status) {
-  if (!absl::IsInvalidArgument(status) || !absl::StartsWith(status.message(), "two tensors ")) return status;
+  if (!absl::IsAlreadyExists(status)) return status;
   return Misuse(absl::StrCat(status.message(), "; give a file a name of its own: NAME=PATH serves it as NAME/..."));
 }
 

@@ -40,7 +40,7 @@ absl::StatusOr<TensorVersion> LiveTensors::Replace(int64_t step, std::vector<Nam
   kept.SortByName();
   for (size_t i = 1; i < kept.entries.size(); ++i) {
     if (kept.entries[i].name == kept.entries[i - 1].name) {
-      return absl::InvalidArgumentError(absl::StrCat("two tensors have the name ", Quoted(kept.entries[i].name)));
+      return absl::AlreadyExistsError(absl::StrCat("two tensors are called ", Quoted(kept.entries[i].name)));
     }
   }
   TensorSnapshot next;

@@ -28,7 +28,7 @@ namespace tensorcask {
 class LiveTensors final : public TensorSource {
  public:
   // Replaces all tensors that are served. Tensors on a device are copied to the host first.
-  // Errors, after which the version before is still served: InvalidArgument if two tensors have one name; those of
+  // Errors, after which the version before is still served: AlreadyExists if two tensors have one name; those of
   // copies: ResourceExhausted, FailedPrecondition for a buffer without data, errors of a device.
   absl::Status Publish(int64_t step, std::vector<NamedView> tensors);
 

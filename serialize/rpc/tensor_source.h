@@ -63,7 +63,7 @@ class TensorSource {
 std::unique_ptr<TensorSource> ServeArchive(std::shared_ptr<const ArchiveReader> archive);
 
 // The same for several files: clients see "w" of the archive with the prefix "old/" as "old/w".
-// Errors: InvalidArgument without archives, and if two tensors have one name.
+// Errors: InvalidArgument without archives; AlreadyExists if two tensors have one name.
 struct PrefixedArchive {
   std::string prefix;
   std::shared_ptr<const ArchiveReader> archive;

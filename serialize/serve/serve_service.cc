@@ -16,7 +16,7 @@ absl::StatusOr<ServeService> ServeService::Create(std::vector<ServedTensor> tens
   for (const ServedTensor& tensor : tensors) {
     const size_t index = service.indices_.size();
     if (!service.indices_.try_emplace(tensor.name, index).second) {
-      return absl::InvalidArgumentError(absl::StrCat("two tensors are called ", Quoted(tensor.name)));
+      return absl::AlreadyExistsError(absl::StrCat("two tensors are called ", Quoted(tensor.name)));
     }
     constexpr uint64_t kRowBytes = 42;  // five numbers, and the lengths of two texts
     service.list_bytes_ += kRowBytes + tensor.name.size() + tensor.encoding.size() +

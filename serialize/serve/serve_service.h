@@ -39,7 +39,7 @@ class ServedTensors {
 class ServeService {
  public:
   // `source` must outlive the service.
-  // Errors: InvalidArgument if two tensors have one name.
+  // Errors: AlreadyExists if two tensors have one name.
   static absl::StatusOr<ServeService> Create(std::vector<ServedTensor> tensors, const ServedTensors* source);
 
   size_t num_tensors() const { return indices_.size(); }

@@ -37,7 +37,7 @@ class ArchiveService final : public Service, private ServedTensors {
   };
 
   // Tensors that cannot be read (ArchiveEntry::read_status) are not served.
-  // Errors: InvalidArgument if two tensors have one name.
+  // Errors: AlreadyExists if two tensors have one name.
   static absl::StatusOr<std::unique_ptr<ArchiveService>> Create(std::vector<Source> sources);
 
   size_t num_tensors() const { return entries_.size(); }

@@ -33,7 +33,7 @@ class MergedArchive final : public ArchiveReader {
     std::sort(all.begin(), all.end(), [](const Named& a, const Named& b) { return a.name < b.name; });
     for (size_t i = 0; i < all.size(); ++i) {
       if (i > 0 && all[i].name == all[i - 1].name) {
-        return absl::InvalidArgumentError(absl::StrCat("two tensors have the name ", Quoted(all[i].name)));
+        return absl::AlreadyExistsError(absl::StrCat("two tensors are called ", Quoted(all[i].name)));
       }
       ArchiveEntry entry = *all[i].origin.entry;
       entry.name = all[i].name;

@@ -12,7 +12,7 @@
 
 namespace tensorcask::rpc {
 
-// Tensors that cannot be read are left out. Errors: InvalidArgument if two tensors have one name.
+// Tensors that cannot be read are left out. Errors: AlreadyExists if two tensors have one name.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> MergeArchives(std::vector<PrefixedArchive> archives);
 
 }  // namespace tensorcask::rpc

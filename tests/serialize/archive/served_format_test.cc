@@ -132,7 +132,7 @@ TEST_F(ServedFormat, TwoTensorsOfOneNameAreNotServed) {
   std::vector<ArchiveService::Source> sources;
   for (const char* name : {"m.safetensors", "m.npz"}) sources.push_back({"", Saved(name)});
   EXPECT_THAT(ArchiveService::Create(std::move(sources)),
-              StatusIs(Code::kInvalidArgument, HasSubstr("two tensors are called \"kernel\"")));
+              StatusIs(Code::kAlreadyExists, HasSubstr("two tensors are called \"kernel\"")));
 }
 
 // Says that it has another version.

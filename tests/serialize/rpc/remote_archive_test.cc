@@ -194,7 +194,7 @@ TEST_F(RemoteArchiveTest, ServesWhatWasPublishedAlthoughTrainingGoesOn) {
   ASSERT_OK(archive->Refresh());
   EXPECT_EQ(archive->version().step, 2);
   EXPECT_TRUE(SameBytes(*archive->Read("w"), w));
-  EXPECT_THAT(live_.Publish(3, {{"w", w}, {"w", w}}), StatusIs(Code::kInvalidArgument, HasSubstr("the name \"w\"")));
+  EXPECT_THAT(live_.Publish(3, {{"w", w}, {"w", w}}), StatusIs(Code::kAlreadyExists, HasSubstr("called \"w\"")));
   EXPECT_EQ(live_.Current()->version.step, 2);
 }
 

@@ -152,7 +152,7 @@ TEST_F(Serve, SaysHowMuchMemoryAnAnswerTakes) {
 
 TEST_F(Serve, ANameComesOnce) {
   EXPECT_THAT(ServeService::Create({Describe("w", scalar_), Describe("w", words_)}, &views_),
-              StatusIs(Code::kInvalidArgument, HasSubstr("two tensors are called \"w\"")));
+              StatusIs(Code::kAlreadyExists, HasSubstr("two tensors are called \"w\"")));
 }
 
 // ---- Other versions -------------------------------------------------------------------------------------------------
