@@ -200,6 +200,22 @@ TEST(Hdf5ReaderTest, AGroupOfTwoNamesIsReadOnce) {
 
 // ---- Damage ---------------------------------------------------------------------------------------------------------
 
+// Whatever a byte becomes, or where the file ends: an error, or tensors.
+void ReadAll(absl::string_view bytes) {
+  Hdf5ReaderOptions options;
+  options.limits.max_memory_beyond_input = int64_t{1} << 20;
+  const absl::StatusOr<Hdf5Reader> reader = OpenBytes(bytes, options);
+  if (!reader.ok()) {
+    EXPECT_THAT(reader.status().message(), HasSubstr("x.h5"));
+    return;
+  }
+  for (const Hdf5Entry& entry : reader->entries()) {
+    const absl::StatusOr<Tensor> tensor = reader->Read(entry.name);
+    if (!tensor.ok()) continue;
+    EXPECT_EQ(tensor->shape(), entry.shape);
+  }
+}
+
 TEST(Hdf5ReaderTest, OtherFilesAreRefused) {
   EXPECT_THAT(OpenBytes("").status(), StatusIs(Code::kDataLoss, HasSubstr("no superblock")));
   EXPECT_THAT(OpenBytes(std::string(5000, '\0')).status(), StatusIs(Code::kDataLoss, HasSubstr("no superblock")));
@@ -245,6 +261,34 @@ TEST(Hdf5ReaderTest, ATreeThatLeadsToItselfEnds) {
   EXPECT_THAT(OpenBytes(bytes).status(), StatusIs(Code::kDataLoss, HasSubstr("B-tree")));
 }
 
+TEST(Hdf5ReaderTest, TwoLinksOfOneNameAreRefused) {
+  std::string bytes = BytesOf("types.h5");
+  using std::string_literals::operator""s;
+  Replace("\0u4\0"s, "\0u2\0"s, &bytes);
+  const absl::StatusOr<Hdf5Reader> changed = OpenBytes(bytes);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->Read("types").status(), StatusIs(Code::kDataLoss, HasSubstr("two links with the name \"u2\"")));
+  EXPECT_TRUE(changed->Read("compact").ok());
+}
+
+TEST(Hdf5ReaderTest, ANodeThatManyGroupsShareIsReadOnceOrRefused) {
+  // The nodes of the links of two groups: that of the root, which has the file's datasets, in the place of the other.
+  std::string bytes = BytesOf("whole.h5");
+  std::vector<size_t> nodes;
+  for (size_t at = bytes.find("SNOD"); at != std::string::npos; at = bytes.find("SNOD", at + 1)) nodes.push_back(at);
+  ASSERT_GT(nodes.size(), 2u);
+  for (const size_t node : nodes) {
+    std::string changed = bytes;
+    for (const size_t other : nodes) {
+      const std::string address = Number(other);
+      for (size_t at = changed.find(address); at != std::string::npos; at = changed.find(address, at + 8)) {
+        changed.replace(at, 8, Number(node));
+      }
+    }
+    ReadAll(changed);  // ends, with an error or with each group once
+  }
+}
+
 TEST(Hdf5ReaderTest, AShapeThatItsBytesDoNotFillIsRefused) {
   std::string bytes = BytesOf("user_block.h5");
   const std::string four = Number(4);
@@ -260,22 +304,6 @@ TEST(Hdf5ReaderTest, AShapeThatItsBytesDoNotFillIsRefused) {
     ++changed;
   }
   EXPECT_EQ(changed, 1u);
-}
-
-// Whatever a byte becomes, or where the file ends: an error, or tensors.
-void ReadAll(absl::string_view bytes) {
-  Hdf5ReaderOptions options;
-  options.limits.max_memory_beyond_input = int64_t{1} << 20;
-  const absl::StatusOr<Hdf5Reader> reader = OpenBytes(bytes, options);
-  if (!reader.ok()) {
-    EXPECT_THAT(reader.status().message(), HasSubstr("x.h5"));
-    return;
-  }
-  for (const Hdf5Entry& entry : reader->entries()) {
-    const absl::StatusOr<Tensor> tensor = reader->Read(entry.name);
-    if (!tensor.ok()) continue;
-    EXPECT_EQ(tensor->shape(), entry.shape);
-  }
 }
 
 class DamagedFile : public ::testing::TestWithParam<const char*> {};
