@@ -200,7 +200,7 @@ constexpr size_t kUsualExtraBytes = 128;  // of a local header, at most
 std::shared_ptr<void> FetchHeaders(const ByteSource& file, uint64_t directory_offset,
                                    const std::vector<ZipMember*>& sorted, uint64_t data_bytes) {
   constexpr uint64_t kDescriptorBytes = 24;           // at most
-  constexpr uint64_t kGapBytes = uint64_t{64} << 10;  // between headers lies data that nobody asked for
+  constexpr uint64_t kGapBytes = uint64_t{64} << 10;  // the elements between headers are not wanted
   if (file.read_shape().in_flight <= 1) return nullptr;
   std::vector<FileRange> ranges;
   for (size_t i = 0; i < sorted.size(); ++i) {

@@ -61,9 +61,9 @@ class Upload {
   // Nothing more will be written; gaps become zeros. The parts that are left are sent by Publish.
   IoResult Close();
 
-  // Makes the object visible, whole. -EEXIST if the condition is that there is none of that name, and there is one;
-  // -ESTALE if it is that the object has an ETag, and it has another one or is gone. After other errors it may be that
-  // the object is there; Remove tells.
+  // Makes the object visible, whole. -EEXIST if it must be new, and an object has the name;
+  // -ESTALE if it must replace an object with a certain ETag, and that has another one or is gone. After other errors
+  // it may be that the object is there; Remove tells.
   IoResult Publish(const PublishCondition& condition);
 
   // Removes what was sent. -ENOENT if the object was published after all: it stays. Another error: that is unknown.
