@@ -28,15 +28,20 @@ PATH = re.compile(r'(?:AT_FDCWD(?:<([^>]*)>)?|\d+<([^>]*)>), "((?:[^"\\]|\\.)*)"
 WRITES = ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_TMPFILE")
 
 
-def calls_of(command, log):
+def calls_of(command):
     """[(name of the call, its arguments, its result, the path of what it opened)] of a run, and its exit status."""
-    done = subprocess.run(
-        ["strace", "-f", "-y", "-s", "4096", "-e", "trace=openat,openat2,execve,socket", "-o", log, *command],
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False, env=TRACED,
-    )  # fmt: skip
-    calls = []
-    begun = {}  # by the thread, of a call during which another thread made one
+    # In memory: strace goes on after a write that fails, as on a disk that is full, and lines then lack their middle.
+    log = os.memfd_create("calls")
     with open(log, encoding="utf-8", errors="backslashreplace") as file:
+        done = subprocess.run(
+            ["strace", "-f", "-y", "-s", "4096", "-e", "trace=openat,openat2,execve,socket",
+             "-o", f"/proc/{os.getpid()}/fd/{log}", *command],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False, env=TRACED,
+        )  # fmt: skip
+        if b"strace: " in done.stderr:
+            raise AssertionError(done.stderr.decode(errors="replace"))
+        calls = []
+        begun = {}  # by the thread, of a call during which another thread made one
         for line in file:
             thread, text = re.match(r"(\d*) *(.*)", line).groups()
             if text.endswith(" <unfinished ...>"):
@@ -70,7 +75,7 @@ class OpenedFiles(Scratch):
             os.makedirs(out, exist_ok=True)
             to = ["--allow-loss", os.path.join(out, "out.safetensors")] if command == "convert" else []
             flags = ["--json", "--checksum"] if command == "ls" else []
-            calls, status = calls_of([TOOL, command, *flags, path, *to], out + ".log")
+            calls, status = calls_of([TOOL, command, *flags, path, *to])
             statuses.append(status)
             self.assertGreater(len(calls), 1, path)
             self.assertEqual([call[0] for call in calls].count("execve"), 1, f"{command} {path}: starts a program")
