@@ -196,7 +196,7 @@ TEST_F(PushTest, LeavesTheOldVersionIfItBreaks) {
   EXPECT_EQ(push(header, {wrong}).error_code(), grpc::StatusCode::DATA_LOSS);
   v1::PushHeader twice = header;
   *twice.add_tensors() = header.tensors(0);
-  EXPECT_EQ(push(twice, {piece(1, number, 0), piece(2, number, 0)}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(push(twice, {piece(1, number, 0), piece(2, number, 0)}).error_code(), grpc::StatusCode::ALREADY_EXISTS);
   v1::PushHeader huge = header;
   huge.mutable_tensors(0)->mutable_shape()->mutable_dim(0)->set_size(int64_t{1} << 50);
   EXPECT_EQ(push(huge, {}).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
