@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/base/printable_text.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tools/text_width.h"
@@ -184,6 +185,19 @@ std::string DamageAdvice(const absl::Status& status, bool has_flag) {
   constexpr char kSalvage[] = "tensorcask salvage saves the undamaged tensors";
   if (!has_flag || !HasWrongChecksum(status)) return kSalvage;
   return absl::StrCat(kSalvage, ", --ignore-checksums reads the others as they are");
+}
+
+std::string LimitAdvice(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kResourceExhausted) return "";
+  constexpr absl::string_view kBefore = "limit ";
+  const absl::string_view message = status.message();
+  for (size_t at = message.find(kBefore); at != absl::string_view::npos; at = message.find(kBefore, at + 1)) {
+    const absl::string_view rest = message.substr(at + kBefore.size());
+    const absl::string_view name = rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"));
+    DecodeLimits limits;
+    if (SetLimit(name, 1, &limits).ok()) return absl::StrCat("--limit ", name, "=N changes it");
+  }
+  return "";
 }
 
 void DamageNote::Add(const absl::Status& status) {

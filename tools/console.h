@@ -92,6 +92,9 @@ std::string EscapeControls(absl::string_view message);
 // other errors. `has_flag`: the command has --ignore-checksums.
 std::string DamageAdvice(const absl::Status& status, bool has_flag);
 
+// The same for an error of input past a limit that --limit changes, "" for all other errors.
+std::string LimitAdvice(const absl::Status& status);
+
 // DamageAdvice of a command that goes on behind damaged tensors, and so says it once.
 class DamageNote {
  public:

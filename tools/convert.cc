@@ -17,7 +17,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
-#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -186,7 +185,7 @@ absl::StatusOr<ExitCode> Convert(const ConvertFlags& flags, Console& console) {
   std::vector<const ArchiveReader*> sources;
   ConvertOptions options;
   InputOptions open = flags.input;
-  open.listing = std::make_shared<ListingBudget>(DecodeLimits());
+  open.listing = std::make_shared<ListingBudget>(open.limits);
   for (const std::string& operand : flags.sources()) {
     const NamedPath named = SplitOperand(operand);
     CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> input, OpenInput(named.path, open));

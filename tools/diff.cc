@@ -19,7 +19,6 @@
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/compare_archives.h"
-#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
@@ -138,7 +137,7 @@ absl::Status CheckMatchedNew(const std::vector<std::string>& globs, const Archiv
 absl::StatusOr<ExitCode> Diff(const DiffFlags& flags, Console& console) {
   CatchInterrupts();
   InputOptions options = flags.input;
-  options.listing = std::make_shared<ListingBudget>(DecodeLimits());
+  options.listing = std::make_shared<ListingBudget>(options.limits);
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> a, OpenInput(flags.a, options));
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> b, OpenInput(flags.b, options));
   NoteOverlooked("diff", *a, console);

@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenInput(const std::string& path
   if (path.empty()) return Misuse("PATH is empty; wanted the name of a file");
   ArchiveReaderOptions read;
   read.format = options.format;
+  read.limits = options.limits;
   CASK_ASSIGN_OR_RETURN(read.base, OpenBase(options.base));
   read.unreadable_metadata = options.unreadable_metadata;
   read.lenient = options.lenient;

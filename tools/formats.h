@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/archive/archive_writer.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
@@ -42,7 +43,8 @@ struct InputOptions {
   bool ignore_checksums = false;  // ArchiveReaderOptions::verify_checksums is false
   // As ArchiveReaderOptions::unreadable_metadata.
   UnreadableMetadata unreadable_metadata = UnreadableMetadata::kSkip;
-  FormatOptions of_formats;         // those for reading
+  FormatOptions of_formats;  // those for reading
+  DecodeLimits limits;
   FileSystem* files = ToolFiles();  // must outlive the reader
   // As ArchiveReaderOptions::listing: a command that opens several inputs gives them one.
   std::shared_ptr<ListingBudget> listing = nullptr;

@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -139,6 +140,36 @@ std::string NoSuchDType(const std::string& word) {
 
 namespace {
 
+// "500MB" limits the records on standard input, and "max_entries=500" a field of `limits`. Sets what it limits; the
+// message if `text` is none of both.
+std::string ParseLimit(const std::string& text, uint64_t* record_bytes, DecodeLimits* limits) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) return ParseSize(text, record_bytes);
+  uint64_t value = 0;
+  std::string wrong = ParseSize(text.substr(equals + 1), &value);
+  if (!wrong.empty()) return wrong;
+  return std::string(SetLimit(text.substr(0, equals), static_cast<int64_t>(value), limits).message());
+}
+
+// --limit of commands that open files.
+void AddLimitsOption(CLI::App& app, InputOptions* options) {
+  const auto check = [](const std::string& text) {
+    uint64_t record_bytes = 0;
+    DecodeLimits limits;
+    return ParseLimit(text, &record_bytes, &limits);
+  };
+  const auto set = [options](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) ParseLimit(text, &options->limit, &options->limits);
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--limit", set,
+         "Refuse more than SIZE bytes of records on standard input (500MB, 2GiB), before the record that is too much "
+         "is read; or change a limit that a message names (max_entries=50000000); may be repeated")
+      ->check(check, "")
+      ->type_name("[NAME=]SIZE")
+      ->allow_extra_args(false);
+}
+
 // Declares an option of single formats, which sets its field of *options.
 CLI::Option* AddFormatOption(CLI::App& app, const FormatOption& option, FormatOptions* options) {
   const std::string name = absl::StrCat("--", option.name);
@@ -184,7 +215,7 @@ void AddInputOptions(CLI::App& app, InputOptions* options) {
     if (option.use == FormatOption::Use::kReading) AddFormatOption(app, option, &options->of_formats);
   }
   AddBaseOption(app, &options->base);
-  AddLimitOption(app, &options->limit);
+  AddLimitsOption(app, options);
   if (app.get_name() == "verify") return;
   app.add_flag("--ignore-checksums", options->ignore_checksums,
                "Read elements that do not match their checksum, too: another program may have changed them in place");

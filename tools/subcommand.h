@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<const ArchiveEntry*>> SelectReadable(absl::string_vie
 // --include and --exclude for commands that choose tensors.
 void AddInputOptions(CLI::App& app, InputOptions* options);
 void AddLenientOption(CLI::App& app, bool* lenient);
-// --limit: of the bytes of all records on standard input.
+// --limit of a command that only reads records: of the bytes of all records on standard input.
 void AddLimitOption(CLI::App& app, uint64_t* bytes);
 void AddBaseOption(CLI::App& app, std::string* base);
 void AddOutputOptions(CLI::App& app, std::string* to, OutputOptions* options);

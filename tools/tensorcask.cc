@@ -298,7 +298,8 @@ int RunCommand(absl::Span<const std::string> arguments, Console& console) {
       const std::string& name = subcommand->get_name();
       const bool has_flag = subcommand->get_option_no_throw("--ignore-checksums") != nullptr;
       // salvage has done what it can, and save reads a pipe.
-      const std::string advice = name == "salvage" || name == "save" ? "" : DamageAdvice(code.status(), has_flag);
+      std::string advice = name == "salvage" || name == "save" ? "" : DamageAdvice(code.status(), has_flag);
+      if (subcommand->get_option_no_throw("--format") != nullptr) advice += LimitAdvice(code.status());
       console.err << "tensorcask " << name << ": " << EscapeControls(code.status().message())
                   << (advice.empty() ? "" : "; ") << advice << '\n';
       return IsMisuse(code.status()) ? kMisused : kFound;

@@ -131,7 +131,9 @@ absl::StatusOr<ExitCode> Verify(const VerifyFlags& flags, Console& console) {
       console.out << "not readable: " << not_readable - 1 << " more for a reason of this kind (--names lists all)\n";
     }
     if (!counts.ok()) {  // the other files are verified all the same
-      console.err << "tensorcask verify: " << EscapeControls(counts.status().message()) << '\n';
+      const std::string advice = LimitAdvice(counts.status());
+      console.err << "tensorcask verify: " << EscapeControls(counts.status().message()) << (advice.empty() ? "" : "; ")
+                  << advice << '\n';
     } else if (!flags.json) {
       PrintCounts(path, *counts, console);
     }

@@ -23,6 +23,7 @@
 #include "tensorcask/serialize/archive/formats/served_format.h"
 #include "tensorcask/serialize/archive/rename_rules.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace nb = nanobind;
@@ -66,6 +67,19 @@ bool SetField(const FormatOption& option, nb::handle value, FormatOptions* optio
         is_bool ? "" : FromText(value, word.c_str());
   }
   return true;
+}
+
+void SetLimits(nb::handle given, DecodeLimits* limits) {
+  if (given.is_none()) return;
+  for (const nb::handle item : ItemsOf(given, "limits", "ints")) {
+    const nb::object value = item[1];
+    int64_t number = 0;
+    if (!PyLong_Check(value.ptr()) || PyBool_Check(value.ptr()) || !nb::try_cast(value, number)) {
+      PyErr_Format(PyExc_TypeError, "a value of limits must be an int of 64 bits, not %R", value.ptr());
+      throw nb::python_error();
+    }
+    Check(SetLimit(FromText(item[0], "a key of limits"), number, limits));
+  }
 }
 
 }  // namespace
@@ -122,6 +136,8 @@ OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading, bool
       arguments.base = FromPathOrNone(value);
     } else if (word == "format") {
       if (!value.is_none()) options.format = FromText(value, "format");
+    } else if (word == "limits") {
+      SetLimits(value, &options.limits);
     } else if (word == "filesystem" && takes_file_system) {
       arguments.files = FromFileSystem(value, /*writes=*/false);
     } else {
@@ -195,9 +211,9 @@ std::function<absl::StatusOr<std::string>(absl::string_view)> FromRename(const A
   return [names](absl::string_view name) { return names->at(std::string(name)); };
 }
 
-nb::iterator ItemsOf(nb::handle mapping, const char* what) {
+nb::iterator ItemsOf(nb::handle mapping, const char* what, const char* of) {
   if (!nb::hasattr(mapping, "items")) {
-    PyErr_Format(PyExc_TypeError, "%s must be a mapping of names to arrays, not %R", what, mapping.type().ptr());
+    PyErr_Format(PyExc_TypeError, "%s must be a mapping of names to %s, not %R", what, of, mapping.type().ptr());
     throw nb::python_error();
   }
   return nb::iter(mapping.attr("items")());

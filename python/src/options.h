@@ -36,7 +36,7 @@ ArchiveFormats Formats();  // without options; never destroyed
 #define TENSORCASK_READ_VERIFY "verify: bool = True, "
 #define TENSORCASK_READ_RULES                                                                  \
   "lenient: bool = False, constants: bool = False, links: bool = True, stored: bool = False, " \
-  "opaque_objects: bool = False"
+  "opaque_objects: bool = False, limits: collections.abc.Mapping[str, int] | None = None"
 // The same for those that write; FromFormatOptions takes them.
 #define TENSORCASK_WRITE_OF_FORMATS                              \
   "checksums: bool = True, max_shard_bytes: int | None = None, " \
@@ -99,8 +99,8 @@ void CheckKeywords(const nanobind::kwargs& others, nanobind::handle given = null
       .attr("refuse")(nanobind::type<T>(), others, is_missing ? name : "");
 }
 
-// (name, array) of each item of a mapping. Throws TypeError for another object, which `what` names.
-nanobind::iterator ItemsOf(nanobind::handle mapping, const char* what);
+// (name, array), or (name, `of`), of each item of a mapping. Throws TypeError for another object, which `what` names.
+nanobind::iterator ItemsOf(nanobind::handle mapping, const char* what, const char* of = "arrays");
 
 // `threads` of an argument: None is as many as the machine has cores, at most `most`.
 int FromThreads(nanobind::handle threads, int most = 4);

@@ -3,7 +3,7 @@
 import importlib
 import os
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tensorcask import _native
 from tensorcask._errors import InvalidArgumentError, MissingFrameworkError
@@ -25,6 +25,7 @@ def load(
     links: bool = True,
     stored: bool = False,
     opaque_objects: bool = False,
+    limits: "Mapping[str, int] | None" = None,
     threads: "int | None" = None,
     filesystem: object = None,
     nested: bool = False,
@@ -43,7 +44,7 @@ def load(
     With ``mmap`` arrays on the host are read-only memory of the file where the format allows that; the file must not
     change. ``threads`` read; None is as many as the machine has cores, at most 4, and to a GPU at most 16. ``path``
     (which may be bytes or a file object), ``format``, ``base``, ``verify``, ``lenient``, ``constants``, ``links``,
-    ``stored``, ``opaque_objects`` and ``filesystem`` are those of ``open``.
+    ``stored``, ``opaque_objects``, ``limits`` and ``filesystem`` are those of ``open``.
 
     With ``nested`` the result is what was saved, tensors and other values, as ``Reader.nested`` has it: the nested dict
     of a file of PyTorch, for example. ``names`` must be None then, and tensors are read one after the other.
@@ -64,6 +65,7 @@ def load(
         "links": links,
         "stored": stored,
         "opaque_objects": opaque_objects,
+        "limits": limits,
     }
     reading = {"format": format, "base": base, "verify": verify, "filesystem": filesystem, **rules}
     if nested:

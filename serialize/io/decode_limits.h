@@ -3,11 +3,15 @@
 //
 //   DecodeOptions options;
 //   options.limits.max_message_bytes = 16 << 20;   // a server that expects small tensors
+//   CASK_RETURN_IF_ERROR(SetLimit("max_entries", 20'000'000, &options.limits));   // what a user asks for
 
 #ifndef TENSORCASK_SERIALIZE_IO_DECODE_LIMITS_H_
 #define TENSORCASK_SERIALIZE_IO_DECODE_LIMITS_H_
 
 #include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace tensorcask {
 
@@ -24,6 +28,10 @@ struct DecodeLimits {
   // 8 bytes for each length and the characters count.
   int64_t max_expansion = 1000;
 };
+
+// Sets the limit of this name, which is the one that messages about limits say.
+// Errors: InvalidArgument, naming all limits if none has this name; for a value below 1, and of max_depth above 1000.
+absl::Status SetLimit(absl::string_view name, int64_t value, DecodeLimits* limits);
 
 }  // namespace tensorcask
 

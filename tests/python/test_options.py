@@ -14,7 +14,8 @@ from tensorcask import _keywords
 COMPLETIONS = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "manual", "tensorcask.bash")
 
 CHECKING = {"--format": "format", "--lenient": "lenient", "--base": "base", "--constants": "constants",
-            "--no-links": "links", "--stored": "stored", "--opaque-objects": "opaque_objects"}  # fmt: skip
+            "--no-links": "links", "--stored": "stored", "--opaque-objects": "opaque_objects",
+            "--limit": "limits"}  # fmt: skip
 READING = {**CHECKING, "--ignore-checksums": "verify"}
 WRITING = {"--to": "format", "--level": "level", "--alignment": "alignment", "--no-checksums": "checksums",
            "--shard-size": "max_shard_bytes", "--replace-in": "replace_in", "--external": "external",
@@ -33,8 +34,9 @@ TABLE = {
 }  # fmt: skip
 # What a program needs and a function does not: help, another form of the result, what the dtype of an array says, and
 # what is chosen in Python itself.
-OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--limit", "--names", "--stats"}
-MISSING = {"save": {*SELECTING, "--allow-loss"}}  # the caller of save chooses the arrays
+OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--names", "--stats"}
+# The caller of save chooses the arrays, and has them.
+MISSING = {"save": {*SELECTING, "--allow-loss", "--limit"}}
 # What a program decides by itself.
 OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base", "filesystem"}
 
@@ -68,6 +70,21 @@ def test_flags_are_bools(tmp_path, flag):
     for value in (1, "yes", None):
         with pytest.raises(TypeError, match=f"{flag} must be a bool, not <class"):
             tc.open(tmp_path / "m.npz", **{flag: value})
+
+
+def test_limits(tmp_path):
+    tc.save(tmp_path / "m.npz", {"a": np.ones(1), "b": np.ones(1)})
+    for read in (tc.open, tc.load, tc.verify, tc.stats):
+        read(tmp_path / "m.npz", limits={"max_entries": 2})
+        with pytest.raises(tc.ResourceExhaustedError, match="the limit max_entries is 1"):
+            read(tmp_path / "m.npz", limits={"max_entries": 1})
+    with pytest.raises(ValueError, match='no limit is called "max_entrys"; there are .*max_entries'):
+        tc.open(tmp_path / "m.npz", limits={"max_entrys": 1})
+    with pytest.raises(ValueError, match="max_entries is 0; wanted 1 or more"):
+        tc.open(tmp_path / "m.npz", limits={"max_entries": 0})
+    for value in (1.5, True, "1", 1 << 63):
+        with pytest.raises(TypeError, match="a value of limits must be an int of 64 bits, not"):
+            tc.open(tmp_path / "m.npz", limits={"max_entries": value})
 
 
 def test_constants_of_onnx(tmp_path):

@@ -103,6 +103,30 @@ class OwnWords(Base):
         self.assertIn("a program changed the elements in place", out)
 
 
+class Limits(Base):
+    """Input past a limit is refused with the option that changes the limit."""
+
+    def test_a_limit_is_changed_by_its_name(self):
+        prefix = self.model(tensors={"a": "dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1",
+                                     "b": "dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1"})
+        model = self.path("m.npz")
+        self.good("convert", prefix, model)
+        out = self.path("out.npz")
+        for command in (["ls", model], ["stats", model], ["verify", model], ["convert", model, out], ["diff", model, model]):
+            done = run(*command, "--limit", "max_entries=1")
+            self.assertEqual(done.returncode, 1, done)
+            self.assertRegex(done.stderr, r"the limit max_entries is 1; --limit max_entries=N changes it\n$", command)
+            self.good(*command, "--limit", "max_entries=2", "--limit", "max_expansion=2000")
+
+    def test_a_wrong_limit_is_misuse(self):
+        for word, said in (("max_entrys=1", 'no limit is called "max_entrys"; there are max_depth'),
+                           ("max_entries=0", "wanted a size of 1 byte or more"), ("max_entries=", "wanted a size"),
+                           ("=5", 'no limit is called ""'), ("max_depth=1001", "wanted at most 1000")):
+            done = run("ls", self.model(), "--limit", word)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(said, done.stderr)
+
+
 class Counts(Base):
     """One byte, one file: no message says "1 bytes"."""
 
