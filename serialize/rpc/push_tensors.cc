@@ -86,7 +86,8 @@ absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t st
   CASK_ASSIGN_OR_RETURN(const TensorSnapshot snapshot, live.Current());
   DecodeQuota memory("max_message_bytes", options.limits.max_message_bytes);
   rpc::StreamCall::Stub stub(rpc::MakeChannel(parsed, options.credentials));
-  rpc::StreamCall call(&stub, kPushMethod, options.pull.timeout, options.pull.stall_timeout, "the server took nothing");
+  rpc::StreamCall call(&stub, kPushMethod, options.pull.timeout, options.pull.stall_timeout, "the server took nothing",
+                       options.pull.keep_going);
   CASK_ASSIGN_OR_ANNOTATE(const bool sent, SendAll(&call, snapshot, &memory), address);
   grpc::ByteBuffer answer;
   rpc::v1::PushResponse response;

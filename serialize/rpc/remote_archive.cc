@@ -3,8 +3,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -39,10 +37,11 @@ using rpc::kNeverWaits;
 using rpc::ParseAddress;
 using rpc::PieceReceiver;
 using rpc::PullTarget;
-using rpc::TimePoint;
 namespace v1 = rpc::v1;
 
+constexpr char kListMethod[] = "/tensorcask.rpc.v1.TensorExchange/List";
 constexpr char kPullMethod[] = "/tensorcask.rpc.v1.TensorExchange/Pull";
+constexpr char kWatchMethod[] = "/tensorcask.rpc.v1.TensorExchange/Watch";
 constexpr size_t kMaxEncodingBytes = 64;
 constexpr absl::Duration kMaxDelay = absl::Seconds(5);
 // The items of one request, at most: a server accepts 4 MiB.
@@ -81,6 +80,27 @@ absl::StatusOr<ArchiveEntry> DecodeEntry(const v1::OfferedTensor& tensor) {
   return entry;
 }
 
+// Starts the call with its only request. False: the call has ended.
+absl::StatusOr<bool> Ask(rpc::StreamCall* call, const google::protobuf::Message& request) {
+  CASK_ASSIGN_OR_RETURN(const bool begun, call->Start());
+  if (!begun) return false;
+  grpc::ByteBuffer buffer;
+  bool own_buffer = false;
+  grpc::SerializationTraits<google::protobuf::Message>::Serialize(request, &buffer, &own_buffer);
+  return call->WriteLast(buffer);
+}
+
+// Reads the next message. False: the call has ended.
+absl::StatusOr<bool> ReadMessage(rpc::StreamCall* call, google::protobuf::Message* message) {
+  grpc::ByteBuffer buffer;
+  CASK_ASSIGN_OR_RETURN(const bool has_message, call->Read(&buffer));
+  if (!has_message) return false;
+  if (!grpc::SerializationTraits<google::protobuf::Message>::Deserialize(&buffer, message).ok()) {
+    return absl::DataLossError(absl::StrCat("sent a message that is not a ", message->GetTypeName()));
+  }
+  return true;
+}
+
 }  // namespace
 
 class RemoteArchive::Impl {
@@ -88,7 +108,6 @@ class RemoteArchive::Impl {
   Impl(std::string path, Address address, RemoteOptions options)
       : path_(std::move(path)), address_(std::move(address)), options_(std::move(options)) {
     channel_ = rpc::MakeChannel(address_, options_.credentials);
-    service_ = v1::TensorExchange::NewStub(channel_);
     stub_ = std::make_unique<rpc::StreamCall::Stub>(channel_);
   }
 
@@ -125,22 +144,20 @@ class RemoteArchive::Impl {
   // Waits for a version that is not the archive's.
   absl::StatusOr<TensorVersion> WaitForNewer(Deadline deadline) const {
     absl::Duration delay = options_.pull.first_delay;
+    v1::WatchRequest request;
+    request.mutable_version()->set_step(version_.step);
+    request.mutable_version()->set_id(version_.id);
     while (true) {
-      grpc::ClientContext context;
-      context.set_deadline(TimePoint(deadline.remaining()));
-      v1::WatchRequest request;
-      request.mutable_version()->set_step(version_.step);
-      request.mutable_version()->set_id(version_.id);
-      const std::unique_ptr<grpc::ClientReader<v1::Version>> reader = service_->Watch(&context, request);
+      rpc::StreamCall call(stub_.get(), kWatchMethod, deadline.remaining(), kNeverWaits, "the server sent nothing",
+                           options_.pull.keep_going);
+      CASK_ASSIGN_OR_ANNOTATE(bool goes_on, Ask(&call, request), path_);
       v1::Version found;
-      while (reader->Read(&found)) {
+      while (goes_on) {
+        CASK_ASSIGN_OR_ANNOTATE(goes_on, ReadMessage(&call, &found), path_);
         const TensorVersion version = {found.step(), found.id()};
-        if (version == version_ || version.id == 0) continue;
-        context.TryCancel();
-        reader->Finish();
-        return version;
+        if (goes_on && version != version_ && version.id != 0) return version;
       }
-      const grpc::Status status = reader->Finish();
+      CASK_ASSIGN_OR_ANNOTATE(const grpc::Status status, call.Finish(), path_);
       const bool is_late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
       if (!status.ok() && !is_late && !IsInterruption(status)) return FromGrpc(status, path_);
       // The server may come back.
@@ -149,7 +166,7 @@ class RemoteArchive::Impl {
                                                         status.ok() || is_late ? "" : ": ",
                                                         is_late ? "" : status.error_message()));
       }
-      std::this_thread::sleep_for(absl::ToChronoMicroseconds(delay));
+      CASK_ANNOTATE_IF_ERROR(rpc::WaitFor(delay, options_.pull.keep_going), path_);
       delay = std::min(2 * delay, kMaxDelay);
     }
   }
@@ -210,7 +227,6 @@ class RemoteArchive::Impl {
   const Address address_;
   const RemoteOptions options_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::TensorExchange::Stub> service_;
   std::unique_ptr<rpc::StreamCall::Stub> stub_;
   TensorVersion version_;
   std::vector<ArchiveEntry> entries_;
@@ -239,7 +255,7 @@ class RemoteArchive::Impl {
       received = receiver.received_bytes();
       if (++attempt > options.max_attempts) return Unreachable(status);
       if (deadline.remaining() <= delay) return OutOfTime(options);
-      std::this_thread::sleep_for(absl::ToChronoMicroseconds(delay));
+      CASK_ANNOTATE_IF_ERROR(rpc::WaitFor(delay, options.keep_going), path_);
       delay = std::min(2 * delay, kMaxDelay);
     }
     return absl::OkStatus();
@@ -275,15 +291,20 @@ class RemoteArchive::Impl {
   absl::StatusOr<v1::ListResponse> ReadPage(const v1::ListRequest& request, const Deadline& deadline) const {
     absl::Duration delay = options_.pull.first_delay;
     for (int attempt = 1;; ++attempt) {
-      grpc::ClientContext context;
-      context.set_deadline(TimePoint(std::min(deadline.remaining(), options_.pull.stall_timeout)));
+      rpc::StreamCall call(stub_.get(), kListMethod, deadline.remaining(), options_.pull.stall_timeout,
+                           "the server sent nothing", options_.pull.keep_going);
       v1::ListResponse page;
-      const grpc::Status status = service_->List(&context, request, &page);
-      if (status.ok()) return page;
+      CASK_ASSIGN_OR_ANNOTATE(bool answered, Ask(&call, request), path_);
+      if (answered) {
+        CASK_ASSIGN_OR_ANNOTATE(answered, ReadMessage(&call, &page), path_);
+      }
+      CASK_ASSIGN_OR_ANNOTATE(const grpc::Status status, call.Finish(), path_);
+      if (status.ok() && answered) return page;
+      if (status.ok()) return absl::DataLossError(absl::StrCat(path_, ": sent no page of the list"));
       if (!IsInterruption(status)) return FromGrpc(status, path_);
       if (attempt >= options_.pull.max_attempts) return Unreachable(status);
       if (deadline.remaining() <= delay) return OutOfTime(options_.pull);
-      std::this_thread::sleep_for(absl::ToChronoMicroseconds(delay));
+      CASK_ANNOTATE_IF_ERROR(rpc::WaitFor(delay, options_.pull.keep_going), path_);
       delay = std::min(2 * delay, kMaxDelay);
     }
   }
@@ -347,7 +368,7 @@ class RemoteArchive::Impl {
                                        const Deadline& deadline, const PullOptions& options) const {
     const grpc::ByteBuffer request = MakeRequest(targets, receiver, asked_end);
     rpc::StreamCall call(stub_.get(), kPullMethod, deadline.remaining(), options.stall_timeout,
-                         "the server sent nothing");
+                         "the server sent nothing", options.keep_going);
     CASK_ASSIGN_OR_ANNOTATE(bool begun, call.Start(), path_);
     if (begun) {
       CASK_ASSIGN_OR_ANNOTATE(begun, call.WriteLast(request), path_);

@@ -12,10 +12,12 @@
 // An archive is of one version of the server's tensors: the newest when it was opened or refreshed. Bytes arrive in
 // pieces with a checksum each, which are copied straight to their place. If the connection breaks, a pull goes on where
 // it stopped. Errors of all calls, besides those of ArchiveReader:
-//   DataLoss            the server sent what it must not: a wrong checksum, other bytes than were asked for; not
-//   repeated Unavailable         the server cannot be reached, or went away max_attempts times; or it drains
+//   DataLoss            the server sent what it must not: a wrong checksum, other bytes than were asked for; the
+//                       client does not ask again
+//   Unavailable         the server cannot be reached, or went away max_attempts times; or it drains
 //   DeadlineExceeded    the time is over, or the server sent nothing for so long
 //   Aborted             the server has another version by now: Refresh, or open the archive again
+//   Cancelled           PullOptions::keep_going ended the call
 //   Unauthenticated, PermissionDenied   the credentials are missing or wrong
 //   ResourceExhausted   a limit, of DecodeLimits or of the server
 // After an error, the elements of what was pulled into are unspecified.
@@ -23,6 +25,7 @@
 #ifndef TENSORCASK_SERIALIZE_RPC_REMOTE_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_RPC_REMOTE_ARCHIVE_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +57,9 @@ struct PullOptions {
   // How often a request is sent, at most, without one piece that arrives in between.
   int max_attempts = 5;
   absl::Duration first_delay = absl::Milliseconds(100);  // before the second attempt; then twice as long each time
+  // Asked for each piece, and about 20 times per second while a call waits, on the thread of the caller. false: the
+  // call ends with Cancelled. Null: always true.
+  std::function<bool()> keep_going = nullptr;
 };
 
 struct RemoteOptions {

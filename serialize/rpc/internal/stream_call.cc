@@ -1,15 +1,26 @@
 #include "tensorcask/serialize/rpc/internal/stream_call.h"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/rpc/internal/remote_address.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::rpc {
+namespace {
+
+constexpr absl::Duration kAskEvery = absl::Milliseconds(50);
+
+}  // namespace
 
 StreamCall::StreamCall(Stub* stub, const char* method, absl::Duration timeout, absl::Duration stall,
-                       const char* stalled)
-    : stall_(stall), stalled_(stalled) {
+                       const char* stalled, std::function<bool()> keep_going)
+    : stall_(stall), stalled_(stalled), keep_going_(std::move(keep_going)) {
   if (timeout < kNeverWaits) context_.set_deadline(TimePoint(timeout));
   stream_ = stub->PrepareCall(&context_, method, &queue_);
 }
@@ -61,12 +72,30 @@ absl::StatusOr<bool> StreamCall::Step() {
   under_way_ = true;
   void* tag = nullptr;
   bool ok = false;
-  const grpc::CompletionQueue::NextStatus waited = queue_.AsyncNext(&tag, &ok, TimePoint(stall_));
-  if (waited == grpc::CompletionQueue::TIMEOUT) {
-    return absl::DeadlineExceededError(absl::StrCat(stalled_, " for ", absl::FormatDuration(stall_)));
+  const Deadline deadline(stall_);
+  while (true) {
+    if (keep_going_ != nullptr && !keep_going_()) return StoppedByCaller();
+    const absl::Duration left = deadline.remaining();
+    const absl::Duration wait = keep_going_ != nullptr ? std::min(left, kAskEvery) : left;
+    const grpc::CompletionQueue::NextStatus waited = queue_.AsyncNext(&tag, &ok, TimePoint(wait));
+    if (waited != grpc::CompletionQueue::TIMEOUT) {
+      under_way_ = false;
+      return waited == grpc::CompletionQueue::GOT_EVENT && ok;
+    }
+    if (wait == left) return absl::DeadlineExceededError(absl::StrCat(stalled_, " for ", absl::FormatDuration(stall_)));
   }
-  under_way_ = false;
-  return waited == grpc::CompletionQueue::GOT_EVENT && ok;
 }
+
+absl::Status WaitFor(absl::Duration wait, const std::function<bool()>& keep_going) {
+  const Deadline deadline(wait);
+  while (deadline.remaining() > absl::ZeroDuration()) {
+    const absl::Duration left = deadline.remaining();
+    std::this_thread::sleep_for(absl::ToChronoMicroseconds(keep_going != nullptr ? std::min(left, kAskEvery) : left));
+    if (keep_going != nullptr && !keep_going()) return StoppedByCaller();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoppedByCaller() { return absl::CancelledError("the caller stopped the call"); }
 
 }  // namespace tensorcask::rpc

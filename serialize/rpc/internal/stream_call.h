@@ -6,7 +6,8 @@
 //   CASK_ASSIGN_OR_RETURN(const grpc::Status status, call.Finish());
 //
 // Each operation waits for its end. False: the call has ended, and Finish says why. Errors: DeadlineExceeded if an
-// operation does not end within `stall`; then only the destructor may follow, which cancels the call.
+// operation does not end within `stall`, Cancelled if `keep_going` says so; then only the destructor may follow, which
+// cancels the call.
 
 #ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_STREAM_CALL_H_
 #define TENSORCASK_SERIALIZE_RPC_INTERNAL_STREAM_CALL_H_
@@ -14,6 +15,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -26,8 +28,9 @@ class StreamCall {
   using Stub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   // `timeout` is that of the whole call, `stall` that of each operation; `stalled` begins the error of one that does
-  // not end. `stub` and the texts outlive this.
-  StreamCall(Stub* stub, const char* method, absl::Duration timeout, absl::Duration stall, const char* stalled);
+  // not end. `keep_going` is PullOptions::keep_going. `stub` and the texts outlive this.
+  StreamCall(Stub* stub, const char* method, absl::Duration timeout, absl::Duration stall, const char* stalled,
+             std::function<bool()> keep_going);
   ~StreamCall();
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
@@ -45,11 +48,17 @@ class StreamCall {
 
   const absl::Duration stall_;
   const char* const stalled_;
+  const std::function<bool()> keep_going_;
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
   bool under_way_ = false;  // an operation has been started, and has not ended
 };
+
+// Waits, and asks keep_going meanwhile. Errors: Cancelled.
+absl::Status WaitFor(absl::Duration wait, const std::function<bool()>& keep_going);
+// As that of StreamCall.
+absl::Status StoppedByCaller();
 
 }  // namespace tensorcask::rpc
 

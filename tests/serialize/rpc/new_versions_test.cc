@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -93,6 +94,34 @@ TEST(WatchTest, OutlivesTheServer) {
   ASSERT_OK_AND_ASSIGN(const TensorVersion newer, archive->WaitForNewer(absl::Minutes(1)));
   operator_thread.join();
   EXPECT_EQ(newer.step, 2);
+}
+
+// Says stop after some questions, as Ctrl-C of a user does.
+std::function<bool()> StopsAfter(int questions) {
+  auto left = std::make_shared<std::atomic<int>>(questions);
+  return [left] { return (*left)-- > 0; };
+}
+
+TEST(KeepGoingTest, EndsCallsThatWait) {
+  LiveTensors live;
+  ASSERT_OK(live.Publish(1, {{"w", Number(1)}}));
+  ASSERT_OK_AND_ASSIGN(const auto server, TensorServer::Start(&live, {}));
+  RemoteOptions options;
+  options.pull.keep_going = StopsAfter(12);  // the list takes fewer
+  ASSERT_OK_AND_ASSIGN(auto archive, RemoteArchive::Open(AddressOf(*server), options));
+  EXPECT_THAT(archive->WaitForNewer(Deadline::Never()), StatusIs(Code::kCancelled, HasSubstr("stopped")));
+  EXPECT_THAT(archive->Read("w").status(), StatusIs(Code::kCancelled, HasSubstr("stopped")));
+  EXPECT_THAT(archive->Refresh(), StatusIs(Code::kCancelled, HasSubstr("stopped")));
+  EXPECT_THAT(PushTensors(AddressOf(*server), 2, {{"w", Number(2)}}, options),
+              StatusIs(Code::kCancelled, HasSubstr("stopped")));
+}
+
+TEST(KeepGoingTest, EndsThePausesBetweenAttempts) {
+  RemoteOptions options;
+  options.pull.first_delay = absl::Hours(1);
+  options.pull.keep_going = StopsAfter(20);
+  // Nothing listens at port 1.
+  EXPECT_THAT(RemoteArchive::Open("grpc://127.0.0.1:1", options), StatusIs(Code::kCancelled, HasSubstr("stopped")));
 }
 
 class PushTest : public ::testing::Test {
