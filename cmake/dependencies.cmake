@@ -61,6 +61,13 @@ foreach(_tensorcask_version 3.4 5)
     find_package(Eigen3 ${_tensorcask_version} QUIET CONFIG)
   endif()
 endforeach()
+# Only for Tensorcask::rpc, which is made where the build asks for it.
+if(TENSORCASK_GRPC AND NOT TARGET gRPC::grpc++)
+  find_package(gRPC QUIET CONFIG)
+  if(NOT TARGET gRPC::grpc++ OR NOT TARGET gRPC::grpc++_reflection OR NOT TARGET gRPC::grpc_cpp_plugin)
+    list(APPEND TENSORCASK_MISSING "gRPC (find_package finds no grpc++, grpc++_reflection and grpc_cpp_plugin)")
+  endif()
+endif()
 # Only for Tensorcask::fixture.
 if(NOT TARGET GTest::gmock)
   find_package(GTest QUIET)

@@ -1439,6 +1439,78 @@ tensorcask_room(report
     serialize/report/internal/zero_lines.cc
     serialize/report/singular_values.cc)
 
+tensorcask_room(rpc_sources
+  SOURCES
+    serialize/rpc/follow_folder.cc
+    serialize/rpc/internal/item_bytes.cc
+    serialize/rpc/internal/merged_archive.cc
+    serialize/rpc/internal/piece.cc
+    serialize/rpc/internal/piece_receiver.cc
+    serialize/rpc/internal/work_queue.cc
+    serialize/rpc/live_tensors.cc
+    serialize/rpc/tensor_source.cc
+  HEADERS
+    serialize/rpc/follow_folder.h
+    serialize/rpc/internal/item_bytes.h
+    serialize/rpc/internal/merged_archive.h
+    serialize/rpc/internal/piece.h
+    serialize/rpc/internal/piece_receiver.h
+    serialize/rpc/internal/work_queue.h
+    serialize/rpc/live_tensors.h
+    serialize/rpc/tensor_source.h
+  LINK
+    Tensorcask::archive
+    Tensorcask::checkpoint
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::protowire
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time)
+
+tensorcask_room(rpc
+  SOURCES
+    serialize/rpc/internal/grpc_status.cc
+    serialize/rpc/internal/piece_slices.cc
+    serialize/rpc/internal/remote_address.cc
+    serialize/rpc/internal/stream_call.cc
+    serialize/rpc/push_tensors.cc
+    serialize/rpc/remote_archive.cc
+    serialize/rpc/tensor_server.cc
+    serialize/rpc/tls.cc
+  HEADERS
+    serialize/rpc/internal/grpc_status.h
+    serialize/rpc/internal/piece_slices.h
+    serialize/rpc/internal/remote_address.h
+    serialize/rpc/internal/stream_call.h
+    serialize/rpc/push_tensors.h
+    serialize/rpc/remote_archive.h
+    serialize/rpc/tensor_server.h
+    serialize/rpc/tls.h
+  SERVICES
+    proto/exchange_service.proto
+  LINK
+    Tensorcask::archive
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::proto
+    Tensorcask::rpc_sources
+    Tensorcask::strided
+    Tensorcask::tensor
+    Tensorcask::wire
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
+    gRPC::grpc++
+    gRPC::grpc++_reflection)
+
 tensorcask_room(serve
   SOURCES
     serialize/archive/formats/archive_service.cc
@@ -1577,6 +1649,22 @@ tensorcask_program(tools_tensorcask
   SOURCES
     tools/no_remote_tools.cc
   LINK
+    tools_program
+    tools_tools)
+
+tensorcask_program(tools_tensorcask-grpc
+  SOURCES
+    tools/grpc_remote_tools.cc
+  LINK
+    Tensorcask::archive
+    Tensorcask::io
+    Tensorcask::rpc
+    Tensorcask::rpc_sources
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    absl::time
     tools_program
     tools_tools)
 

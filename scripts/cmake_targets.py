@@ -31,6 +31,8 @@ EXTERNAL = {
     "@com_google_protobuf": "protobuf::libprotobuf",
     "@curl": "Tensorcask::dependency_curl",
     "@eigen": "Eigen3::Eigen",
+    "@grpc//:grpc++": "gRPC::grpc++",
+    "@grpc//:grpc++_reflection": "gRPC::grpc++_reflection",
     "@leveldb": "leveldb",
     "@libevent": "Tensorcask::dependency_libevent",
     "@libexpat": "Tensorcask::dependency_expat",
@@ -53,12 +55,15 @@ OWN_LIBRARY = {
     ("serialize/archive", "sed_rule"): "rename_rules",
     ("serialize/archive", "archive_service"): "serve",
     ("serialize/archive", "served_format"): "serve",
+    ("serialize/rpc", "sources"): "rpc_sources",
+    ("proto", "exchange_service_cc_grpc"): "rpc",
 }
+ROOM_RULES = ("cask_room", "cask_cc_library", "cask_proto_library", "cask_grpc_library")
 ROOM_NAMES = {"interop": "dlpack"}
-# What needs gRPC, and what needs MPI.
+# What needs MPI, and what tests gRPC.
 LEFT_OUT = (
     *("bazel", "third_party"),
-    *("serialize/rpc", "tests/serialize/rpc", "tools:tensorcask-grpc"),
+    *("tests/serialize/rpc", "tools:tensorcask-grpc"),
     *("serialize/mpi", "tests/serialize/mpi"),
 )
 PROGRAM = "tools"
@@ -134,6 +139,7 @@ class Room:
         self.sources = set()
         self.headers = set()
         self.protos = set()
+        self.services = set()
         self.links = set()
         self.for_speed = set()  # sources
         self.for_size = set()
@@ -144,6 +150,10 @@ class Room:
         if target.rule == "cask_proto_library":
             self.protos.update(target.files("srcs"))
             self.links.add("protobuf::libprotobuf")
+            return
+        if target.rule == "cask_grpc_library":
+            self.services.update(target.files("srcs"))
+            self.links.add("gRPC::grpc++")
             return
         self.sources.update(target.files("srcs", ".cc"))
         self.headers.update(target.files("srcs", ".h") + target.files("hdrs"))
@@ -161,7 +171,7 @@ def rooms_of(targets):
     rooms = {}
     for target in targets:
         name = library_of(target.package, target.name)
-        if name is not None and target.rule in ("cask_room", "cask_cc_library", "cask_proto_library"):
+        if name is not None and target.rule in ROOM_RULES:
             rooms.setdefault(name, Room()).add(target)
     for name, room in rooms.items():
         room.links.discard(f"Tensorcask::{name}")
@@ -204,6 +214,7 @@ def call_of_room(name, room):
         SOURCES=sorted(room.sources),
         HEADERS=sorted(room.headers),
         PROTOS=sorted(room.protos),
+        SERVICES=sorted(room.services),
         LINK=sorted(room.links - PRIVATE),
         LINK_PRIVATE=sorted(room.links & PRIVATE),
         FOR_SPEED=sorted(room.for_speed),

@@ -42,6 +42,8 @@ const char* ClassName(absl::StatusCode code, About about) {
       return "DeadlineError";
     case absl::StatusCode::kUnavailable:
       return "UnavailableError";
+    case absl::StatusCode::kAborted:
+      return "AbortedError";
     case absl::StatusCode::kCancelled:
       return "CancelledError";
     default:

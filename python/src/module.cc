@@ -11,6 +11,7 @@
 #include "tensorcask/python/src/manager.h"
 #include "tensorcask/python/src/object_graph.h"
 #include "tensorcask/python/src/reader.h"
+#include "tensorcask/python/src/remote.h"
 #include "tensorcask/python/src/report.h"
 #include "tensorcask/python/src/sharded.h"
 #include "tensorcask/python/src/tensor_object.h"
@@ -32,6 +33,7 @@ NB_MODULE(_native, m) {
   tensorcask::python::DefineComparisons(m);
   tensorcask::python::DefineReport(m);
   tensorcask::python::DefineExchange(m);
+  tensorcask::python::DefineRemote(m);
   tensorcask::python::DefineObjectGraph(m);
   tensorcask::python::DefineSharded(m);
 }

@@ -15,6 +15,7 @@
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/fsspec_files.h"
 #include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/remote.h"
 #include "tensorcask/python/src/store_files.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
@@ -84,8 +85,8 @@ void SetLimits(nb::handle given, DecodeLimits* limits) {
 
 }  // namespace
 
-AllFormats FormatsWith(const FormatOptions& options) {
-  std::vector<std::unique_ptr<const ArchiveFormat>> servers;
+AllFormats FormatsWith(const FormatOptions& options, const std::optional<RemoteCredentials>& credentials) {
+  std::vector<std::unique_ptr<const ArchiveFormat>> servers = RemoteFormats(credentials);
   servers.push_back(std::make_unique<ServedArchiveFormat>());
   return AllFormats(options, std::move(servers));
 }
@@ -140,6 +141,8 @@ OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading, bool
       SetLimits(value, &options.limits);
     } else if (word == "filesystem" && takes_file_system) {
       arguments.files = FromFileSystem(value, /*writes=*/false);
+    } else if (word == "credentials" && takes_file_system) {
+      arguments.credentials = FromCredentials(value);
     } else {
       PyErr_Format(PyExc_TypeError, "there is no argument '%s'", word.c_str());
       throw nb::python_error();
@@ -149,6 +152,7 @@ OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading, bool
     PyErr_SetString(PyExc_TypeError, "with filesystem, path must be a path");
     throw nb::python_error();
   }
+  if (arguments.files == nullptr && IsRemote(arguments.path)) Grpc();
   options.read.file_system = arguments.files != nullptr ? arguments.files.get() : Take(FilesFor(arguments.path));
   return arguments;
 }
@@ -159,7 +163,7 @@ std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments) {
     absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base, arguments.files.get());
     if (!base.ok()) return base.status();
     options.base = *std::move(base);
-    const AllFormats formats = FormatsWith(arguments.of_formats);
+    const AllFormats formats = FormatsWith(arguments.of_formats, arguments.credentials);
     if (arguments.source != nullptr) return OpenArchive(arguments.source, formats.list(), options);
     return OpenArchive(arguments.path, formats.list(), options);
   }));

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/python/src/remote_module.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
@@ -27,7 +29,8 @@ namespace tensorcask::python {
 #define TENSORCASK_READABLE "str | os.PathLike[str] | bytes | bytearray | memoryview | typing.BinaryIO"
 
 // All formats of the library, with options of single ones.
-AllFormats FormatsWith(const FormatOptions& options);
+// `credentials` are for grpc:// and grpcs://.
+AllFormats FormatsWith(const FormatOptions& options, const std::optional<RemoteCredentials>& credentials = {});
 ArchiveFormats Formats();  // without options; never destroyed
 
 // The arguments that functions which read have in common, in signatures; FromOpenArguments takes them as `reading`.
@@ -42,6 +45,7 @@ ArchiveFormats Formats();  // without options; never destroyed
   "checksums: bool = True, max_shard_bytes: int | None = None, " \
   "replace_in: str | os.PathLike[str] | None = None, external: bool | str = False"
 #define TENSORCASK_READ_FILE_SYSTEM "filesystem: object = None, "
+#define TENSORCASK_READ_CREDENTIALS "credentials: tensorcask.Credentials | None = None, "
 #define TENSORCASK_READ_ARGUMENTS \
   TENSORCASK_READ_FORMAT TENSORCASK_READ_BASE TENSORCASK_READ_VERIFY TENSORCASK_READ_RULES
 
@@ -63,11 +67,13 @@ struct OpenArguments {
   std::shared_ptr<const ByteSource> source;  // instead of the path; null: the path
   std::string base;                          // the path of a checkpoint; "": none
   std::shared_ptr<FileSystem> files;         // of the argument `filesystem`, which outlives what is opened; null: none
+  std::optional<RemoteCredentials> credentials;  // for grpc:// and grpcs://
   ArchiveReaderOptions options;              // all but the base
   FormatOptions of_formats;                  // those for reading
 };
 // `path` is a path, bytes or a file object (byte_sources.h). Throws TypeError for an unknown keyword, which
-// `filesystem` is unless `takes_file_system`, and for a value of another type.
+// `filesystem` and `credentials` are unless `takes_file_system`, and for a value of another type; MissingFrameworkError
+// for grpc://... without gRPC.
 OpenArguments FromOpenArguments(nanobind::handle path, const nanobind::kwargs& reading, bool takes_file_system = false);
 
 // Opens without the GIL. Throws the exceptions of the module.

@@ -15,6 +15,7 @@
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/nested_values.h"
 #include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/remote.h"
 #include "tensorcask/python/src/tensor_object.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
@@ -38,6 +39,16 @@ class Reader {
     file->files = arguments.files;
     file->archive = Open(arguments);
     file->entries = SelectEntries(file->archive->entries(), {}, {});
+    if (arguments.source == nullptr && IsRemote(arguments.path)) {
+      file->version = Grpc().version(*file->archive);
+    }
+    file_ = std::move(file);
+  }
+  Reader(std::shared_ptr<const ArchiveReader> archive, const TensorVersion& version) {
+    auto file = std::make_shared<OpenFile>();
+    file->archive = std::move(archive);
+    file->entries = SelectEntries(file->archive->entries(), {}, {});
+    file->version = version;
     file_ = std::move(file);
   }
 
@@ -380,6 +391,14 @@ void DefineReaderClass(nb::module_& m) {
           "format", [](const Reader& self) { return ToText(self.file()->archive->format()); },
           nb::sig("def format(self) -> str"), "``'checkpoint'``, ``'safetensors'``, ``'npz'``, ...")
       .def_prop_ro(
+          "version",
+          [](const Reader& self) {
+            const std::optional<TensorVersion>& version = self.file()->version;
+            return version.has_value() ? ToVersion(*version) : nb::none();
+          },
+          nb::sig("def version(self) -> tensorcask.Version | None"),
+          "Of the tensors of a server (``grpc://``): its step, and an id. None for files.")
+      .def_prop_ro(
           "metadata", [](const Reader& self) { return ToDict(self.file()->archive->file_metadata()); },
           nb::sig("def metadata(self) -> dict[str, str]"), "The text that the file keeps beside its tensors.")
       .def_prop_ro(
@@ -412,6 +431,18 @@ void DefineReaderClass(nb::module_& m) {
 
 }  // namespace
 
+std::shared_ptr<const OpenFile> OpenFileOf(nb::handle reader) {
+  if (!nb::isinstance<Reader>(reader)) {
+    PyErr_Format(PyExc_TypeError, "wanted a tensorcask.Reader, not %R", reader.type().ptr());
+    throw nb::python_error();
+  }
+  return nb::cast<const Reader&>(reader).file();
+}
+
+nb::object MakeReader(std::shared_ptr<const ArchiveReader> archive, const TensorVersion& version) {
+  return nb::cast(Reader(std::move(archive), version));
+}
+
 void DefineReader(nb::module_& m) {
   DefineEntry(m);
   DefineSlice(m);
@@ -422,8 +453,8 @@ void DefineReader(nb::module_& m) {
         return Reader(FromOpenArguments(path, reading, /*takes_file_system=*/true));
       },
       nb::arg("path"), nb::arg("reading"),
-      nb::sig("def open(path: " TENSORCASK_READABLE ", *, " TENSORCASK_READ_FILE_SYSTEM TENSORCASK_READ_ARGUMENTS
-              ") -> Reader"),
+      nb::sig("def open(path: " TENSORCASK_READABLE
+              ", *, " TENSORCASK_READ_FILE_SYSTEM TENSORCASK_READ_CREDENTIALS TENSORCASK_READ_ARGUMENTS ") -> Reader"),
       "Opens a file with tensors; reads its index alone.\n\n"
       "``path`` is a file or the prefix of a checkpoint, or a folder with one of them. Instead of a path it can be the "
       "bytes of one file (any object with the buffer protocol: they are not copied, and must not change meanwhile) or "
@@ -441,6 +472,9 @@ void DefineReader(nb::module_& m) {
       "``https://host/path`` one of a web server. ``filesystem`` is a file system of fsspec, to which ``path`` then "
       "belongs: its ``info`` and ``cat_ranges`` are called, from any thread. A file that is replaced while it is read "
       "is an OSError (SystemCallError, errno ESTALE).\n\n"
+      "``grpc://HOST:PORT``, or ``grpcs://`` with TLS, has the tensors of a server (``tensorcask.serve``), and "
+      "``grpc://HOST:PORT/NAME`` those whose names begin with ``NAME/``, without that. The reader is of one version of "
+      "them: once the server has another one, reading is an AbortedError. ``credentials`` are those of TLS.\n\n"
       "Raises FileNotFoundError, and ValueError (DataLossError, InvalidArgumentError) for a file that is damaged or "
       "has no tensors, and for a file object that cannot seek. What a file object raises later is an OSError with its "
       "text (SystemCallError).\n\n"

@@ -7,12 +7,14 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/rpc/tensor_source.h"
 
 namespace tensorcask::python {
 
@@ -21,10 +23,17 @@ void DefineReader(nanobind::module_& m);
 // An open file. Shared by the reader, its slices and calls that run without the GIL: closing the reader ends no call.
 struct OpenFile {
   std::shared_ptr<FileSystem> files;  // of a caller's file system; null: none
-  std::unique_ptr<ArchiveReader> archive;
+  std::shared_ptr<const ArchiveReader> archive;
   std::vector<const ArchiveEntry*> entries;    // in the order of the file
+  std::optional<TensorVersion> version;        // of the tensors of a server
   mutable std::atomic<bool> is_closed{false};  // the reader is: its slices refuse to read
 };
+
+// What a tensorcask.Reader has open. Throws TypeError for another object, ClosedError for a closed one.
+std::shared_ptr<const OpenFile> OpenFileOf(nanobind::handle reader);
+
+// A tensorcask.Reader of the tensors of a server in this process.
+nanobind::object MakeReader(std::shared_ptr<const ArchiveReader> archive, const TensorVersion& version);
 
 }  // namespace tensorcask::python
 

@@ -14,6 +14,7 @@ import collections.abc as _abc
 
 from tensorcask import _native
 from tensorcask._errors import (
+    AbortedError,
     CancelledError,
     ClosedError,
     DataLossError,
@@ -47,6 +48,7 @@ from tensorcask._native import (
     Listener,
     Message,
     Reader,
+    Server,
     SharedMemory,
     SliceReader,
     Tensor,
@@ -55,29 +57,33 @@ from tensorcask._native import (
     Writer,
 )
 from tensorcask._native import version as __version__
+from tensorcask._remote import Credentials, Follower, Version, follow, serve
 from tensorcask._report import Report, report
 from tensorcask._steps import open_latest
 from tensorcask._values import OpaqueObject
 
 _abc.Mapping.register(Reader)
-_name_methods(Channel, CheckpointManager, Listener, Reader, SharedMemory, Tensor, Writer)
+_name_methods(Channel, CheckpointManager, Listener, Reader, Server, SharedMemory, Tensor, Writer)
 
 convert = _named(_native.convert)
 diff = _named(_native.diff)
 latest = _named(_native.latest)
 merge = _named(_native.merge)
 open = _named(_native.open)
+push = _named(_native.push)
 salvage = _named(_native.salvage)
 save = _named(_native.save)
 stats = _named(_native.stats)
 verify = _named(_native.verify)
 
 __all__ = [
+    "AbortedError",
     "BackgroundSave",
     "CancelledError",
     "Channel",
     "CheckpointManager",
     "ClosedError",
+    "Credentials",
     "Damage",
     "DataLossError",
     "DeadlineError",
@@ -88,6 +94,7 @@ __all__ = [
     "ExistingFileError",
     "ExistingTensorError",
     "FailedPreconditionError",
+    "Follower",
     "InvalidArgumentError",
     "Listener",
     "Message",
@@ -100,6 +107,7 @@ __all__ = [
     "Reader",
     "Report",
     "ResourceExhaustedError",
+    "Server",
     "SharedMemory",
     "SliceReader",
     "SystemCallError",
@@ -108,18 +116,22 @@ __all__ = [
     "UnavailableError",
     "UnimplementedError",
     "VerifyReport",
+    "Version",
     "Writer",
     "__version__",
     "convert",
     "diff",
+    "follow",
     "latest",
     "load",
     "merge",
     "open",
     "open_latest",
+    "push",
     "report",
     "salvage",
     "save",
+    "serve",
     "stats",
     "verify",
 ]

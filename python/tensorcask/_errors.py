@@ -170,7 +170,7 @@ class DeadlineError(Error, TimeoutError):
 
 
 class UnavailableError(Error, ConnectionError):
-    """The other process ended, or was cut off."""
+    """The other process ended, or was cut off. A server cannot be reached, or has no tensors yet."""
 
 
 class CancelledError(Error, RuntimeError):
@@ -178,7 +178,8 @@ class CancelledError(Error, RuntimeError):
 
 
 class MissingFrameworkError(Error, ImportError):
-    """The caller asked for a framework (PyTorch, JAX, CuPy) that is not installed or fails to import."""
+    """The caller asked for a framework (PyTorch, JAX, CuPy) that is not installed or fails to import, or for gRPC, which
+    this build of the package does not have."""
 
 
 class SystemCallError(Error, OSError):
@@ -192,6 +193,18 @@ class SystemCallError(Error, OSError):
     ... except OSError as error:
     ...     print(error.errno == errno.ENOTDIR)
     True
+    """
+
+
+class AbortedError(SystemCallError):
+    """What was opened has been replaced meanwhile: a server has another version of its tensors. Open it again.
+
+    >>> import numpy as np, tensorcask as tc       # needs grpc
+    >>> with tc.serve({"w": np.zeros(2)}) as server, tc.open(server.url) as reader:
+    ...     _ = server.publish(1, {"w": np.ones(2)})
+    ...     reader["w"]
+    Traceback (most recent call last):
+    tensorcask.AbortedError: ...
     """
 
 

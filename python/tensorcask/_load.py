@@ -9,6 +9,9 @@ from tensorcask import _native
 from tensorcask._errors import InvalidArgumentError, MissingFrameworkError
 from tensorcask._gpu import device_of_jax, target_on_gpu
 
+if typing.TYPE_CHECKING:
+    from tensorcask._remote import Credentials
+
 
 def load(
     path: "str | os.PathLike[str] | bytes | bytearray | memoryview | typing.BinaryIO",
@@ -28,6 +31,7 @@ def load(
     limits: "Mapping[str, int] | None" = None,
     threads: "int | None" = None,
     filesystem: object = None,
+    credentials: "Credentials | None" = None,
     nested: bool = False,
 ) -> "dict[str, typing.Any]":
     """Loads tensors of a file into a dict, in the order of the file.
@@ -44,7 +48,7 @@ def load(
     With ``mmap`` arrays on the host are read-only memory of the file where the format allows that; the file must not
     change. ``threads`` read; None is as many as the machine has cores, at most 4, and to a GPU at most 16. ``path``
     (which may be bytes or a file object), ``format``, ``base``, ``verify``, ``lenient``, ``constants``, ``links``,
-    ``stored``, ``opaque_objects``, ``limits`` and ``filesystem`` are those of ``open``.
+    ``stored``, ``opaque_objects``, ``limits``, ``filesystem`` and ``credentials`` are those of ``open``.
 
     With ``nested`` the result is what was saved, tensors and other values, as ``Reader.nested`` has it: the nested dict
     of a file of PyTorch, for example. ``names`` must be None then, and tensors are read one after the other.
@@ -67,7 +71,14 @@ def load(
         "opaque_objects": opaque_objects,
         "limits": limits,
     }
-    reading = {"format": format, "base": base, "verify": verify, "filesystem": filesystem, **rules}
+    reading = {
+        "format": format,
+        "base": base,
+        "verify": verify,
+        "filesystem": filesystem,
+        "credentials": credentials,
+        **rules,
+    }
     if nested:
         if names is not None:
             raise InvalidArgumentError("nested=True loads all of a file; names chooses tensors of a flat dict")

@@ -48,12 +48,22 @@ def test_examples(name, thing, monkeypatch):
     for framework in FRAMEWORKS:
         if f"import {framework}" in thing.__doc__:
             pytest.importorskip(framework)
+    if "# needs grpc" in thing.__doc__ and importlib.util.find_spec("tensorcask._grpc") is None:
+        pytest.skip("the package was built without gRPC: it has no tensorcask._grpc")
     examples = doctest.DocTestParser().get_doctest(thing.__doc__, {}, name, None, 0)
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples).failed == 0
 
 
 def test_the_page():
     page = ROOT / "docs" / "python.md"
+    results = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert results.attempted > 10 and results.failed == 0
+
+
+def test_the_page_about_other_hosts():
+    if importlib.util.find_spec("tensorcask._grpc") is None:
+        pytest.skip("the package was built without gRPC: it has no tensorcask._grpc")
+    page = ROOT / "docs" / "guide" / "exchange.md"
     results = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert results.attempted > 10 and results.failed == 0
 

@@ -38,7 +38,7 @@ OF_PROGRAMS = {"--help", "-h", "--json", "--opaque-dtype", "--names", "--stats"}
 # The caller of save chooses the arrays, and has them.
 MISSING = {"save": {*SELECTING, "--allow-loss", "--limit"}}
 # What a program decides by itself.
-OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base", "filesystem"}
+OF_FUNCTIONS = {"sync", "threads", "progress", "shards", "names", "metadata", "base", "filesystem", "credentials"}
 
 
 def options_of(command):

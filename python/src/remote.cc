@@ -1,0 +1,668 @@
+#include "tensorcask/python/src/remote.h"
+
+#include <nanobind/stl/shared_ptr.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tensorcask/python/src/arrays.h"
+#include "tensorcask/python/src/copy_memory.h"
+#include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/process_mutex.h"
+#include "tensorcask/python/src/reader.h"
+#include "tensorcask/python/src/store_files.h"
+#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/writer.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/rpc/follow_folder.h"
+#include "tensorcask/serialize/rpc/live_tensors.h"
+#include "tensorcask/tensor/base/owner_process.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/version.h"
+
+namespace nb = nanobind;
+
+namespace tensorcask::python {
+namespace {
+
+constexpr absl::Duration kAskEvery = absl::Milliseconds(50);
+constexpr absl::Duration kMaxDelay = absl::Seconds(1);  // between two looks for a server
+
+std::atomic<const RemoteModule*> loaded{nullptr};
+
+[[noreturn]] void RaiseMissing(const std::string& why) {
+  const nb::object type = nb::module_::import_("tensorcask._errors").attr("MissingFrameworkError");
+  PyErr_SetObject(type.ptr(),
+                  ToText(absl::StrCat("grpc:// needs the module tensorcask._grpc, which is missing here (", why,
+                                      "): install gRPC for C++, on Debian the packages libgrpc++-dev "
+                                      "and protobuf-compiler-grpc, and build the package again"))
+                      .ptr());
+  throw nb::python_error();
+}
+
+const RemoteModule* Import() {
+  try {
+    const nb::module_ module = nb::module_::import_("tensorcask._grpc");
+    if (FromText(module.attr("version"), "version") != CASK_VERSION_STRING) RaiseMissing("it is of another version");
+    return static_cast<const RemoteModule*>(nb::cast<nb::capsule>(module.attr("calls")).data());
+  } catch (const nb::python_error& error) {
+    if (!error.matches(PyExc_ImportError)) throw;
+    RaiseMissing(TextOf(error.value()));
+  }
+}
+
+// ---- Reading --------------------------------------------------------------------------------------------------------
+
+class RemoteFormat final : public ArchiveFormat {
+ public:
+  RemoteFormat(bool tls, std::optional<RemoteCredentials> credentials)
+      : tls_(tls), credentials_(std::move(credentials)) {}
+
+  absl::string_view name() const override { return tls_ ? "grpcs" : "grpc"; }
+  absl::string_view scheme() const override { return tls_ ? "grpcs://" : "grpc://"; }
+  std::vector<absl::string_view> extensions() const override { return {}; }
+  ArchiveTraits traits() const override {
+    ArchiveTraits traits;
+    traits.strides = true;
+    traits.metadata = true;
+    traits.strings = true;
+    return traits;
+  }
+  bool HoldsDType(DType dtype) const override { return dtype != DType::kInvalid; }
+  bool Recognizes(const ArchiveProbe& /*probe*/) const override { return false; }  // no file is one
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                      const ArchiveReaderOptions& options) const override {
+    const RemoteModule* const module = loaded;
+    if (module == nullptr) return absl::FailedPreconditionError(absl::StrCat(path, ": gRPC was not imported"));
+    RemoteOptions remote;
+    remote.limits = options.limits;
+    remote.listing = options.listing;
+    remote.pull.keep_going = KeepGoing;
+    return module->open(path, remote, credentials_.has_value() ? &*credentials_ : nullptr);
+  }
+
+ private:
+  const bool tls_;
+  const std::optional<RemoteCredentials> credentials_;
+};
+
+Deadline FromSeconds(nb::handle timeout) {
+  if (timeout.is_none()) return Deadline::Never();
+  const auto seconds = nb::cast<double>(timeout);
+  if (!(seconds >= 0)) Raise(absl::InvalidArgumentError("timeout must not be negative"));
+  return Deadline(absl::Seconds(seconds));
+}
+
+// ---- Arrays of Python that are sent ---------------------------------------------------------------------------------
+
+struct NamedArray {
+  std::string name;
+  PinnedTensor tensor;
+};
+
+std::vector<NamedArray> FromTensors(nb::handle tensors, Access access) {
+  std::vector<NamedArray> list;
+  for (const nb::handle item : ItemsOf(tensors, "tensors")) {
+    NamedArray named;
+    named.name = FromText(item[0], "the name of a tensor");
+    named.tensor = FromTensorArgument(item[1], absl::StrCat("tensor ", Quoted(named.name)), access);
+    list.push_back(std::move(named));
+  }
+  return list;
+}
+
+// True for memory of Python, which may change as soon as a call returns.
+bool NeedsCopy(const TensorView& view) {
+  return view.num_elements() > 0 && view.buffer()->kind() == TensorBuffer::Kind::kExternal;
+}
+
+absl::StatusOr<std::vector<NamedView>> AsTheyAreNow(const std::vector<NamedArray>& arrays, const CopyMemory& memory) {
+  std::vector<size_t> sizes;
+  for (const NamedArray& named : arrays) {
+    const TensorView& view = named.tensor.view;
+    if (NeedsCopy(view)) sizes.push_back(static_cast<size_t>(view.num_elements()) * view.element_size());
+  }
+  const RefPtr<Allocator> allocator = memory.For(std::move(sizes));
+  std::vector<NamedView> views;
+  for (const NamedArray& named : arrays) {
+    if (!KeepGoing()) return absl::CancelledError("the publication was cancelled");
+    TensorView view = named.tensor.view;
+    if (NeedsCopy(view)) {
+      CASK_ASSIGN_OR_ANNOTATE(view, view.Clone(MemoryFormat::kPreserve, allocator),
+                              absl::StrCat("tensor ", Quoted(named.name)));
+    }
+    views.push_back({named.name, std::move(view)});
+  }
+  return views;
+}
+
+// ---- tensorcask.serve -----------------------------------------------------------------------------------------------
+
+// What is served, and what that needs to stay alive.
+struct Source {
+  std::unique_ptr<TensorSource> tensors;
+  LiveTensors* live = nullptr;  // `tensors`, if it is a live set
+  CopyMemory memory{/*keep=*/true};
+};
+
+class Server {
+ public:
+  Server(std::shared_ptr<Source> source, const TensorServerOptions& options,
+         const std::optional<RemoteCredentials>& credentials)
+      : source_(std::move(source)), scheme_(credentials.has_value() ? "grpcs://" : "grpc://") {
+    const RemoteModule& grpc = Grpc();
+    server_ = Take(WithoutGil([&] {
+      return grpc.serve(source_->tensors.get(), options, credentials.has_value() ? &*credentials : nullptr);
+    }));
+    port_ = server_->port();
+    address_ = server_->address();
+    const std::lock_guard<ProcessMutex> lock(All().mutex);
+    All().open.insert(this);
+  }
+  ~Server() {
+    {
+      const std::lock_guard<ProcessMutex> lock(All().mutex);
+      All().open.erase(this);
+    }
+    Close();
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  int port() const { return port_; }
+  const std::string& address() const { return address_; }
+  std::string url() const { return absl::StrCat(scheme_, address_); }
+  bool is_closed() const { return server() == nullptr; }
+
+  TensorVersion Publish(int64_t step, nb::handle tensors) {
+    CheckOpen();
+    if (source_->live == nullptr) {
+      Raise(absl::FailedPreconditionError("the server has a file or a folder; wanted one of a mapping of arrays"));
+    }
+    const std::vector<NamedArray> arrays = FromTensors(tensors, Access::kSnapshot);
+    return Take(WithoutGil([&]() -> absl::StatusOr<TensorVersion> {
+                  CASK_ASSIGN_OR_RETURN(std::vector<NamedView> views, AsTheyAreNow(arrays, source_->memory));
+                  return source_->live->Replace(step, std::move(views));
+                }),
+                About::kTensor);
+  }
+
+  TensorSnapshot Current() const {
+    CheckOpen();
+    return Take(WithoutGil([&] { return source_->tensors->Current(); }));
+  }
+
+  // Of the set that is newer than `version`.
+  TensorVersion WaitForNewer(const TensorVersion& version, Deadline deadline) const {
+    CheckOpen();
+    const std::shared_ptr<Source> source = source_;
+    return Take(WithoutGil([&]() -> absl::StatusOr<TensorVersion> {
+      while (true) {
+        const absl::Duration left = deadline.remaining();
+        absl::StatusOr<TensorSnapshot> next = source->tensors->WaitForNewer(version, std::min(left, kAskEvery));
+        if (next.ok()) return next->version;
+        const bool is_late = absl::IsDeadlineExceeded(next.status()) || absl::IsUnavailable(next.status());
+        if (!is_late || left <= kAskEvery) return next.status();
+        if (!KeepGoing() || is_closed()) return absl::CancelledError("the server was closed");
+      }
+    }));
+  }
+
+  TensorServerStats stats() const {
+    const std::shared_ptr<RemoteServer> open = server();
+    if (open == nullptr) RaiseClosed("the server is closed");
+    return open->stats();
+  }
+
+  // Afterwards the server is closed.
+  void Drain(Deadline deadline) {
+    const std::shared_ptr<RemoteServer> open = server();
+    if (open == nullptr) return;
+    WaitWithoutGil(
+        [&] {
+          open->Drain(deadline);
+          return true;
+        },
+        [&] { open->Drain(absl::ZeroDuration()); });
+    Close();
+  }
+
+  // Cuts the streams that have not ended.
+  void Close() {
+    const ReleasedGil release;
+    std::shared_ptr<RemoteServer> open;
+    {
+      const std::lock_guard<ProcessMutex> lock(mutex_);
+      open = std::move(server_);
+      server_ = nullptr;
+    }
+    if (open == nullptr) return;
+    if (!owner_.IsThisProcess()) {  // its threads are those of the parent
+      new std::shared_ptr<RemoteServer>(std::move(open));
+      new std::shared_ptr<Source>(source_);
+      return;
+    }
+    open->Drain(absl::ZeroDuration());
+  }
+
+  // At the exit of the interpreter: no thread serves while it ends.
+  static void CloseAll() {
+    std::set<Server*> open;
+    {
+      const std::lock_guard<ProcessMutex> lock(All().mutex);
+      open = All().open;
+    }
+    for (Server* const server : open) server->Close();
+  }
+
+ private:
+  struct Registry {
+    ProcessMutex mutex;
+    std::set<Server*> open;
+  };
+  static Registry& All() {
+    static auto* const all = new Registry;
+    return *all;
+  }
+
+  std::shared_ptr<RemoteServer> server() const {
+    const std::lock_guard<ProcessMutex> lock(mutex_);
+    return server_;
+  }
+  void CheckOpen() const {
+    if (is_closed()) RaiseClosed("the server is closed");
+  }
+
+  const OwnerProcess owner_;
+  const std::shared_ptr<Source> source_;  // outlives the server
+  const std::string scheme_;
+  int port_ = 0;
+  std::string address_;
+  mutable ProcessMutex mutex_;
+  std::shared_ptr<RemoteServer> server_;  // null once closed
+};
+
+std::shared_ptr<Source> LiveSource() {
+  auto source = std::make_shared<Source>();
+  auto live = std::make_unique<LiveTensors>();
+  source->live = live.get();
+  source->tensors = std::move(live);
+  return source;
+}
+
+std::shared_ptr<Source> ReaderSource(nb::handle reader) {
+  const std::shared_ptr<const OpenFile> file = OpenFileOf(reader);
+  auto source = std::make_shared<Source>();
+  source->tensors = ServeArchive(std::shared_ptr<const ArchiveReader>(file, file->archive.get()));
+  return source;
+}
+
+std::shared_ptr<Source> FolderSource(nb::handle folder, nb::handle name, double interval, bool verify, bool in_memory) {
+  const std::string path = FromPath(folder);
+  FollowFolderOptions options;
+  options.name = FromText(name, "name");
+  if (!(interval > 0)) Raise(absl::InvalidArgumentError("interval must be more than 0 seconds"));
+  options.interval = absl::Seconds(interval);
+  options.check = verify ? CheckStep::kEverything : CheckStep::kStructure;
+  options.in_memory = in_memory;
+  options.file_system = Take(FilesFor(path));
+  FileSystem* const files = options.file_system;
+  const OpenStep open = [files](const std::string& prefix) {
+    ArchiveReaderOptions reading;
+    reading.read.file_system = files;
+    return OpenArchive(prefix, Formats(), reading);
+  };
+  auto source = std::make_shared<Source>();
+  source->tensors = FollowFolder(path, open, options);
+  return source;
+}
+
+nb::dict ToDict(const TensorServerStats& stats) {
+  nb::dict result;
+  result["num_streams"] = stats.num_streams;
+  result["total_streams"] = stats.total_streams;
+  result["refused_streams"] = stats.refused_streams;
+  result["slow_streams"] = stats.slow_streams;
+  result["sent_bytes"] = stats.sent_bytes;
+  result["pushes"] = stats.pushes;
+  return result;
+}
+
+// ---- tensorcask.follow ----------------------------------------------------------------------------------------------
+
+// The versions of a server, one after the other.
+class Subscription {
+ public:
+  Subscription(std::string address, std::optional<RemoteCredentials> credentials)
+      : grpc_(Grpc()), address_(std::move(address)), credentials_(std::move(credentials)) {}
+  // In a child of fork(2) frees nothing: the connection is the parent's.
+  ~Subscription() {
+    if (!owner_.IsThisProcess()) {
+      (void)archive_.release();
+      return;
+    }
+    const ReleasedGil release;
+    archive_.reset();
+  }
+  Subscription(const Subscription&) = delete;
+  Subscription& operator=(const Subscription&) = delete;
+
+  // Waits for a version that is newer than the last one, and for the server. nullopt: it was stopped.
+  std::optional<TensorVersion> Next(Deadline deadline) {
+    absl::StatusOr<TensorVersion> next = Call<absl::StatusOr<TensorVersion>>([&] { return TakeNext(deadline); });
+    if (stopped_ && absl::IsCancelled(next.status())) return std::nullopt;
+    return Take(std::move(next));
+  }
+
+  // The names of the tensors of the version.
+  nb::list Names() {
+    const std::lock_guard<ProcessMutex> lock(mutex_);
+    nb::list names;
+    if (archive_ != nullptr) {
+      for (const ArchiveEntry& entry : archive_->entries()) names.append(ToText(entry.name));
+    }
+    return names;
+  }
+
+  // Reads into the arrays, by name. Returns false if the server has another version by now, or was stopped: the arrays
+  // are then unspecified.
+  bool PullInto(nb::handle outs) {
+    std::vector<TensorView> views;
+    std::vector<PullItem> items;
+    for (const nb::handle item : ItemsOf(outs, "outs")) {
+      const std::string name = FromText(item[0], "the name of a tensor");
+      views.push_back(FromPython(item[1], absl::StrCat("out for tensor ", Quoted(name)), Access::kWrite));
+      items.push_back({name, std::nullopt, nullptr});
+    }
+    for (size_t i = 0; i < items.size(); ++i) items[i].out = &views[i];
+    const absl::Status status = Call<absl::Status>([&]() -> absl::Status {
+      if (archive_ == nullptr) return absl::FailedPreconditionError("no version was received yet");
+      return grpc_.pull_into(*archive_, items, Options().pull);
+    });
+    if (absl::IsAborted(status) || (stopped_ && absl::IsCancelled(status))) return false;
+    Check(status, About::kTensor);
+    return true;
+  }
+
+  // From any thread: ends what waits, now and later.
+  void Stop() { stopped_ = true; }
+  bool is_stopped() const { return stopped_; }
+
+ private:
+  template <typename Result, typename Fn>
+  Result Call(Fn&& fn) {
+    return WithoutGil([&]() -> Result {
+      const std::lock_guard<ProcessMutex> lock(mutex_);
+      return fn();
+    });
+  }
+
+  RemoteOptions Options() {
+    RemoteOptions options;
+    options.pull.keep_going = [this] { return !stopped_ && KeepGoing(); };
+    return options;
+  }
+
+  absl::StatusOr<TensorVersion> TakeNext(const Deadline& deadline) {
+    absl::Duration delay = absl::Milliseconds(100);
+    while (true) {
+      const absl::Status status = Look(deadline);
+      if (status.ok()) return grpc_.version(*archive_);
+      // The server may come, or publish, or draw back a version.
+      const bool may_come = absl::IsUnavailable(status) || absl::IsAborted(status);
+      if (!may_come || deadline.remaining() <= delay) return status;
+      CASK_RETURN_IF_ERROR(Pause(delay));
+      delay = std::min(2 * delay, kMaxDelay);
+    }
+  }
+
+  absl::Status Look(const Deadline& deadline) {
+    if (archive_ == nullptr) {
+      RemoteOptions options = Options();
+      options.pull.max_attempts = 1;
+      CASK_ASSIGN_OR_RETURN(archive_,
+                            grpc_.open(address_, options, credentials_.has_value() ? &*credentials_ : nullptr));
+      return absl::OkStatus();
+    }
+    CASK_RETURN_IF_ERROR(grpc_.wait_for_newer(*archive_, deadline).status());
+    return grpc_.refresh(archive_.get());
+  }
+
+  absl::Status Pause(absl::Duration delay) const {
+    for (const Deadline end = delay; end.remaining() > absl::ZeroDuration();) {
+      if (stopped_ || !KeepGoing()) return absl::CancelledError("stopped");
+      absl::SleepFor(std::min(end.remaining(), kAskEvery));
+    }
+    return absl::OkStatus();
+  }
+
+  const OwnerProcess owner_;
+  const RemoteModule& grpc_;
+  const std::string address_;
+  const std::optional<RemoteCredentials> credentials_;
+  std::atomic<bool> stopped_{false};
+  ProcessMutex mutex_;
+  std::unique_ptr<ArchiveReader> archive_;  // null before the first version
+};
+
+// ---- The classes ----------------------------------------------------------------------------------------------------
+
+TensorVersion FromVersion(nb::handle version) {
+  if (version.is_none()) return {};
+  return {nb::cast<int64_t>(version[0]), nb::cast<uint64_t>(version[1])};
+}
+
+void DefineServer(nb::module_& m) {
+  nb::class_<Source>(m, "_Source");
+  m.def("_live_source", &LiveSource);
+  m.def("_reader_source", &ReaderSource, nb::arg("reader"));
+  m.def("_folder_source", &FolderSource, nb::arg("folder"), nb::arg("name"), nb::arg("interval"), nb::arg("verify"),
+        nb::arg("in_memory"));
+  nb::class_<Server>(m, "Server", nb::is_weak_referenceable(),
+                     "Serves tensors to other hosts over gRPC. ``tensorcask.serve`` starts it. Several threads may use "
+                     "it at once.\n\n"
+                     "    >>> import numpy as np, tensorcask as tc       # needs grpc\n"
+                     "    >>> with tc.serve({'w': np.zeros(2)}) as server:\n"
+                     "    ...     version = server.publish(100, {'w': np.ones(2)})\n"
+                     "    ...     print(version.step, tc.load(server.url)['w'])\n"
+                     "    100 [1. 1.]\n\n"
+                     "The end of a ``with`` block closes the server. In a child of ``os.fork`` it is closed.")
+      .def(
+          "__init__",
+          [](Server* self, std::shared_ptr<Source> source, nb::handle address, nb::handle credentials, bool insecure,
+             uint64_t max_memory_bytes, int max_streams, double slow_client, bool accept_pushes) {
+            TensorServerOptions options;
+            options.address = FromText(address, "address");
+            options.insecure = insecure;
+            options.max_memory_bytes = max_memory_bytes;
+            options.max_streams = max_streams;
+            if (!(slow_client > 0)) Raise(absl::InvalidArgumentError("slow_client must be more than 0 seconds"));
+            options.slow_client = absl::Seconds(slow_client);
+            options.accept_pushes = accept_pushes;
+            new (self) Server(std::move(source), options, FromCredentials(credentials));
+          },
+          nb::arg("source"), nb::arg("address"), nb::arg("credentials").none(), nb::arg("insecure"),
+          nb::arg("max_memory_bytes"), nb::arg("max_streams"), nb::arg("slow_client"), nb::arg("accept_pushes"))
+      .def_prop_ro("port", &Server::port)
+      .def_prop_ro(
+          "address", [](const Server& self) { return ToText(self.address()); }, nb::sig("def address(self) -> str"),
+          "HOST:PORT, with the port that was chosen.")
+      .def_prop_ro(
+          "url", [](const Server& self) { return ToText(self.url()); }, nb::sig("def url(self) -> str"),
+          "What clients open: grpc://HOST:PORT or grpcs://HOST:PORT.")
+      .def_prop_ro(
+          "version", [](const Server& self) { return ToVersion(self.Current().version); },
+          nb::sig("def version(self) -> tensorcask.Version"),
+          "Of the tensors that are served now. Raises UnavailableError while there are none.")
+      .def(
+          "publish",
+          [](Server& self, int64_t step, nb::handle tensors) { return ToVersion(self.Publish(step, tensors)); },
+          nb::arg("step"), nb::arg("tensors"),
+          nb::sig("def publish(self, step: int, tensors: collections.abc.Mapping[str, object]) -> tensorcask.Version"),
+          "Replaces all tensors of a server of a mapping, and returns their version. Arrays are copied, and may change "
+          "when the call returns; a ``tensorcask.Tensor`` is copied when the program first writes to it. Streams of "
+          "the version before go on to their end.")
+      .def(
+          "reader",
+          [](const Server& self) {
+            TensorSnapshot snapshot = self.Current();
+            return MakeReader(std::move(snapshot.tensors), snapshot.version);
+          },
+          nb::sig("def reader(self) -> Reader"),
+          "The tensors that are served now: those that a client has pushed, for example.")
+      .def(
+          "wait_for_newer",
+          [](const Server& self, nb::handle version, nb::handle timeout) {
+            return ToVersion(self.WaitForNewer(FromVersion(version), FromSeconds(timeout)));
+          },
+          nb::arg("version").none(), nb::arg("timeout").none() = nb::none(),
+          nb::sig("def wait_for_newer(self, version: tensorcask.Version | None, timeout: float | None = None) "
+                  "-> tensorcask.Version"),
+          "Waits until other tensors than those of ``version`` are served: those of a push, or a newer step of a "
+          "folder. None is the version of no tensors. Raises TimeoutError, and CancelledError if another thread "
+          "closes the server.")
+      .def(
+          "stats", [](const Server& self) { return ToDict(self.stats()); },
+          nb::sig("def stats(self) -> dict[str, int]"),
+          "``num_streams`` are open now. Since the start: ``total_streams`` were accepted, ``refused_streams`` were "
+          "too many or came while the server drained, ``slow_streams`` were ended for ``slow_client``, ``sent_bytes`` "
+          "of tensors were sent, and ``pushes`` arrived whole.")
+      .def(
+          "drain", [](Server& self, nb::handle timeout) { self.Drain(FromSeconds(timeout)); },
+          nb::arg("timeout").none() = 30.0, nb::sig("def drain(self, timeout: float | None = 30.0) -> None"),
+          "Refuses new requests, waits until all streams have ended or the timeout has passed, and closes the server.")
+      .def("close", &Server::Close, "Ends all streams at once. A second call does nothing.")
+      .def_prop_ro("closed", &Server::is_closed)
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Server"))
+      .def(
+          "__exit__", [](Server& self, nb::args) { self.Close(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"))
+      .def(
+          "__repr__",
+          [](const Server& self) {
+            return ToText(absl::StrCat("<tensorcask.Server ", self.url(), self.is_closed() ? ", closed>" : ">"));
+          },
+          nb::sig("def __repr__(self) -> str"));
+  m.def("_close_servers", &Server::CloseAll);
+  nb::module_::import_("atexit").attr("register")(m.attr("_close_servers"));
+}
+
+void DefineClient(nb::module_& m) {
+  nb::class_<Subscription>(m, "Subscription", "The versions of a server, for ``tensorcask.follow``.")
+      .def(
+          "__init__",
+          [](Subscription* self, nb::handle address, nb::handle credentials) {
+            std::string text = FromText(address, "address");
+            if (!IsRemote(text)) {
+              Raise(absl::InvalidArgumentError(absl::StrCat(Quoted(text),
+                                                            " is no address of a server; wanted grpc://HOST:PORT or "
+                                                            "grpc://HOST:PORT/NAME")));
+            }
+            new (self) Subscription(std::move(text), FromCredentials(credentials));
+          },
+          nb::arg("address"), nb::arg("credentials").none())
+      .def(
+          "next",
+          [](Subscription& self, nb::handle timeout) -> nb::object {
+            const std::optional<TensorVersion> version = self.Next(FromSeconds(timeout));
+            return version.has_value() ? ToVersion(*version) : nb::none();
+          },
+          nb::arg("timeout").none(), nb::sig("def next(self, timeout: float | None) -> tensorcask.Version | None"))
+      .def("names", &Subscription::Names, nb::sig("def names(self) -> list[str]"))
+      .def("pull_into", &Subscription::PullInto, nb::arg("outs"),
+           nb::sig("def pull_into(self, outs: collections.abc.Mapping[str, object]) -> bool"))
+      .def("stop", &Subscription::Stop)
+      .def_prop_ro("stopped", &Subscription::is_stopped);
+  m.def(
+      "push",
+      [](nb::handle address, int64_t step, nb::handle tensors, nb::handle credentials, nb::handle timeout) {
+        const std::string text = FromText(address, "address");
+        const RemoteModule& grpc = Grpc();
+        const std::vector<NamedArray> arrays = FromTensors(tensors, Access::kRead);
+        const std::optional<RemoteCredentials> own = FromCredentials(credentials);
+        RemoteOptions options;
+        options.pull.keep_going = KeepGoing;
+        if (!timeout.is_none()) options.pull.timeout = FromSeconds(timeout).remaining();
+        return ToVersion(Take(WithoutGil([&] {
+                                std::vector<NamedView> views;
+                                for (const NamedArray& named : arrays) views.push_back({named.name, named.tensor.view});
+                                return grpc.push(text, step, std::move(views), options,
+                                                 own.has_value() ? &*own : nullptr);
+                              }),
+                              About::kTensor));
+      },
+      nb::arg("address"), nb::arg("step"), nb::arg("tensors"), nb::kw_only(),
+      nb::arg("credentials").none() = nb::none(), nb::arg("timeout").none() = nb::none(),
+      nb::sig("def push(address: str, step: int, tensors: collections.abc.Mapping[str, object], *, "
+              "credentials: tensorcask.Credentials | None = None, timeout: float | None = None) -> tensorcask.Version"),
+      "Sends tensors to a server, which offers these alone from then on: a worker hands its result to a parameter "
+      "server. Returns the version that the server gave them.\n\n"
+      "The server must accept pushes: ``serve(..., accept_pushes=True)``. It offers the new tensors when all of them "
+      "have arrived, and keeps the ones before if the push breaks. Raises PermissionError if it accepts none, "
+      "ConnectionError if it cannot be reached or goes away, and TimeoutError.\n\n"
+      "    >>> import numpy as np, tensorcask as tc       # needs grpc\n"
+      "    >>> with tc.serve({}, accept_pushes=True) as server:\n"
+      "    ...     version = tc.push(server.url, 7, {'w': np.ones(2)})\n"
+      "    ...     print(version.step, server.reader()['w'])\n"
+      "    7 [1. 1.]\n");
+}
+
+}  // namespace
+
+bool IsRemote(absl::string_view path) {
+  return absl::StartsWith(path, "grpc://") || absl::StartsWith(path, "grpcs://");
+}
+
+const RemoteModule& Grpc() {
+  // The import may release the GIL: two threads may both make it.
+  if (loaded == nullptr) loaded = Import();
+  static const OwnerProcess* const owner = new OwnerProcess;
+  if (!owner->IsThisProcess()) {
+    Raise(absl::FailedPreconditionError(
+        "gRPC was used before os.fork, and cannot be used in the child: start the process with the method 'spawn', or "
+        "use gRPC only in the child"));
+  }
+  return *loaded;
+}
+
+std::optional<RemoteCredentials> FromCredentials(nb::handle credentials) {
+  if (credentials.is_none()) return std::nullopt;
+  if (!nb::isinstance(credentials, nb::module_::import_("tensorcask._remote").attr("Credentials"))) {
+    PyErr_Format(PyExc_TypeError, "credentials must be a tensorcask.Credentials, not %R", credentials.type().ptr());
+    throw nb::python_error();
+  }
+  const auto text = [&](const char* name) {
+    const nb::object value = credentials.attr(name);
+    return value.is_none() ? std::string() : FromText(value, name);
+  };
+  return RemoteCredentials{text("certificate"), text("key"), text("authorities"), text("token")};
+}
+
+std::vector<std::unique_ptr<const ArchiveFormat>> RemoteFormats(const std::optional<RemoteCredentials>& credentials) {
+  std::vector<std::unique_ptr<const ArchiveFormat>> formats;
+  for (const bool tls : {false, true}) formats.push_back(std::make_unique<RemoteFormat>(tls, credentials));
+  return formats;
+}
+
+nb::object ToVersion(const TensorVersion& version) {
+  return nb::module_::import_("tensorcask._remote").attr("Version")(version.step, version.id);
+}
+
+void DefineRemote(nb::module_& m) {
+  DefineServer(m);
+  DefineClient(m);
+}
+
+}  // namespace tensorcask::python
