@@ -1,0 +1,109 @@
+#include "tensorcask/serialize/rpc/internal/push_receiver.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/rpc/internal/piece.h"
+#include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/serialize/wire/serialized_tensor.h"
+#include "tensorcask/serialize/wire/shape_codec.h"
+#include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
+#include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/tensor.h"
+
+namespace tensorcask::rpc {
+
+absl::Status PushReceiver::Receive(absl::Span<const absl::string_view> parts) {
+  if (receiver_ == nullptr) CASK_RETURN_IF_ERROR(Begin(parts));
+  CASK_RETURN_IF_ERROR(receiver_->Receive(parts));
+  return has_header_ || !receiver_->is_complete() ? absl::OkStatus() : ReadHeader();
+}
+
+// The first message: the version that it names is that of all.
+absl::Status PushReceiver::Begin(absl::Span<const absl::string_view> parts) {
+  uint64_t total_bytes = 0;
+  std::string begin;
+  for (const absl::string_view part : parts) {
+    total_bytes += part.size();
+    absl::StrAppend(&begin, part.substr(0, kMaxPieceHeaderBytes - begin.size()));
+  }
+  CASK_ASSIGN_OR_RETURN(const ParsedPiece first, ParsePieceHeader(begin, total_bytes));
+  version_id_ = first.header.version_id;
+  targets_.push_back({"the header", std::nullopt, nullptr, &header_});
+  receiver_ = std::make_unique<PieceReceiver>("push", version_id_, limits_, absl::MakeSpan(targets_));
+  return absl::OkStatus();
+}
+
+// Makes memory for the tensors.
+absl::Status PushReceiver::ReadHeader() {
+  v1::PushHeader header;
+  if (!header.ParseFromString(header_)) return absl::InvalidArgumentError("the header is not a PushHeader");
+  has_header_ = true;
+  step_ = header.step();
+  if (header.tensors_size() > limits_.max_entries) {
+    return PastLimit(absl::StrCat("has ", header.tensors_size(), " tensors"), "max_entries", limits_.max_entries);
+  }
+  DecodeQuota quota = DecodeQuota::ForFile(limits_);
+  for (v1::PushedTensor& tensor : *header.mutable_tensors()) {
+    CASK_ANNOTATE_IF_ERROR(Add(&tensor, &quota), absl::StrCat("tensor ", Quoted(tensor.name())));
+  }
+  targets_.clear();
+  for (Arriving& tensor : tensors_) {
+    targets_.push_back({tensor.name, std::nullopt, tensor.as_message ? nullptr : &tensor.view,
+                        tensor.as_message ? &tensor.message : nullptr});
+  }
+  // Item 0 was the header.
+  receiver_ = std::make_unique<PieceReceiver>("push", version_id_, limits_, targets_, /*first_item=*/1);
+  return absl::OkStatus();
+}
+
+absl::Status PushReceiver::Add(v1::PushedTensor* tensor, DecodeQuota* quota) {
+  const std::optional<DType> dtype = DTypeFromNumber(tensor->dtype());
+  if (!dtype.has_value() || *dtype == DType::kInvalid) {
+    return absl::InvalidArgumentError(absl::StrCat("no dtype has the number ", static_cast<int>(tensor->dtype())));
+  }
+  if (static_cast<int64_t>(tensor->name().size()) > limits_.max_name_bytes) {
+    return PastLimit(absl::StrCat("has a name of ", tensor->name().size(), " bytes"), "max_name_bytes",
+                     limits_.max_name_bytes);
+  }
+  if (tensor->as_message() == IsFixedSize(*dtype)) {
+    return absl::InvalidArgumentError("only elements without a fixed size come as a message");
+  }
+  CASK_ASSIGN_OR_RETURN(const TensorShape shape, DecodeShape(tensor->shape()));
+  Arriving& pushed = tensors_.emplace_back();
+  pushed.name = std::move(*tensor->mutable_name());
+  pushed.as_message = tensor->as_message();
+  pushed.dtype = *dtype;
+  pushed.shape = shape;
+  if (pushed.as_message) return absl::OkStatus();
+  const std::optional<uint64_t> bytes =
+      CheckedMul<uint64_t>(static_cast<uint64_t>(shape.num_elements()), ElementSize(*dtype));
+  CASK_RETURN_IF_ERROR(quota->Charge(bytes.value_or(DecodeQuota::kTooMany)));
+  CASK_ASSIGN_OR_RETURN(pushed.view, Tensor::Create(*dtype, shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PushedTensors> PushReceiver::Finish() {
+  if (!has_header_) return absl::DataLossError("the push ended before its header");
+  CASK_RETURN_IF_ERROR(receiver_->CheckComplete());
+  DecodeOptions decode;
+  decode.limits = limits_;
+  PushedTensors pushed;
+  pushed.step = step_;
+  for (Arriving& tensor : tensors_) {
+    if (tensor.as_message) {
+      CASK_ASSIGN_OR_ANNOTATE(tensor.view, DecodeSerializedTensor(tensor.message, decode),
+                              absl::StrCat("tensor ", Quoted(tensor.name)));
+      if (tensor.view.dtype() != tensor.dtype || tensor.view.shape() != tensor.shape) {
+        return absl::DataLossError(absl::StrCat("tensor ", Quoted(tensor.name), ": is not what the header says"));
+      }
+    }
+    pushed.tensors.push_back({std::move(tensor.name), std::move(tensor.view)});
+  }
+  return pushed;
+}
+
+}  // namespace tensorcask::rpc
