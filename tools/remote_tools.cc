@@ -1,32 +1,18 @@
 #include "tensorcask/tools/remote_tools.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "tensorcask/tools/sibling_program.h"
 
 namespace tensorcask::tools {
 namespace {
 
-constexpr char kProgram[] = "tensorcask-grpc";
 constexpr absl::string_view kSchemes[] = {"grpc://", "grpcs://"};
 
 const RemoteTools*& Tools() {
   static const RemoteTools* tools = nullptr;
   return tools;
-}
-
-// The folder of this program, with a slash; "" if the system does not say.
-std::string OwnFolder() {
-  std::array<char, 4096> path;
-  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
-  if (size <= 0 || static_cast<size_t>(size) == path.size()) return "";
-  const std::string text(path.data(), static_cast<size_t>(size));
-  return text.substr(0, text.rfind('/') + 1);
 }
 
 }  // namespace
@@ -50,15 +36,8 @@ bool NeedsRemoteTools(absl::Span<const std::string> arguments) {
 }
 
 absl::Status RunRemoteProgram(char** argv) {
-  const std::string beside = OwnFolder() + kProgram;
-  execv(beside.c_str(), argv);
-  execvp(kProgram, argv);
-  const int error = errno;
-  if (error != ENOENT) return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", kProgram));
-  return absl::NotFoundError(absl::StrCat("grpc:// and --listen need the program ", kProgram,
-                                          ", which is neither beside this one nor in PATH; it is built where gRPC is "
-                                          "installed: bazel build //tools:",
-                                          kProgram));
+  return RunSiblingProgram("tensorcask-grpc", "grpc:// and --listen",
+                           "it is built where gRPC is installed: bazel build //tools:tensorcask-grpc", argv);
 }
 
 }  // namespace tensorcask::tools

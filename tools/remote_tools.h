@@ -54,8 +54,7 @@ const RemoteTools* GetRemoteTools();
 bool IsRemote(absl::string_view path);
 // Whether a command with these arguments needs gRPC.
 bool NeedsRemoteTools(absl::Span<const std::string> arguments);
-// Runs `tensorcask-grpc`, from the folder of this program or PATH, in place of this process.
-// Returns only errors: NotFound if there is none.
+// Runs `tensorcask-grpc` in place of this process. Returns only errors: as RunSiblingProgram.
 absl::Status RunRemoteProgram(char** argv);
 
 }  // namespace tensorcask::tools

@@ -11,12 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/serialize/sharded/communicator.h"
 #include "tensorcask/serialize/sharded/mesh.h"
 #include "tensorcask/serialize/sharded/reshard.h"
+#include "tensorcask/serialize/sharded/sharded_load.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
+#include "tensorcask/tools/job_tools.h"
 #include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/table.h"
@@ -30,6 +33,7 @@ struct ReshardFlags {
   std::string destination;
   std::string mesh;
   std::vector<std::string> specs;
+  std::string share = "none";
   bool exact = false;
   bool overwrite = false;
 };
@@ -43,6 +47,14 @@ absl::StatusOr<PartitionRule> ParseRule(const std::string& text) {
   absl::StatusOr<PartitionSpec> spec = ParsePartitionSpec(absl::string_view(text).substr(equals + 1));
   if (!spec.ok()) return Misuse(absl::StrCat("--spec ", Printable(text), ": ", spec.status().message()));
   return PartitionRule{text.substr(0, equals), *std::move(spec)};
+}
+
+// This process as a rank of the job of mpirun; null without a job of several processes.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinJob() {
+  if (GetJobTools() == nullptr) return std::unique_ptr<Communicator>();
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> job, GetJobTools()->join());
+  if (job->size() == 1) job.reset();
+  return job;
 }
 
 absl::StatusOr<ExitCode> Reshard(const ReshardFlags& flags, Console& console) {
@@ -60,16 +72,21 @@ absl::StatusOr<ExitCode> Reshard(const ReshardFlags& flags, Console& console) {
   if (flags.exact) options.division = Division::kExact;
   options.writer.file_system = ToolFiles();
   options.writer.overwrite = flags.overwrite;
+  if (flags.share == "host") options.share = ReadSharing::kHost;
   options.go_on = [] { return !Interrupted(); };
   const std::string target(absl::StripSuffix(flags.destination, ".index"));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> job, JoinJob());
+  const bool speaks = job == nullptr || job->rank() == 0;  // for all processes of the job
   CatchInterrupts();
   absl::StatusOr<ReshardReport> report = absl::UnknownError("");
   {
     ReadProgress progress(console, absl::StrCat("resharding ", Printable(flags.source)));
-    options.reader.read.file_system = &progress;
-    report = ReshardCheckpoint(flags.source, target, *mesh, options);
+    options.reader.read.file_system = speaks ? &progress : ToolFiles();
+    report = job != nullptr ? ReshardCheckpoint(job.get(), flags.source, target, *mesh, options)
+                            : ReshardCheckpoint(flags.source, target, *mesh, options);
   }
   if (Interrupted()) return InterruptedExitCode();
+  if (!speaks) return kDone;  // mpirun ends all when one fails: before rank 0 has said why
   if (absl::IsAlreadyExists(report.status())) return AppendToMessage(report.status(), "; --overwrite replaces it");
   CASK_RETURN_IF_ERROR(report.status());
   for (const std::string& glob : report->unmatched) {
@@ -101,15 +118,22 @@ Action DeclareReshard(CLI::App& app) {
   app.add_flag(
       "--exact", flags->exact,
       "Refuse an axis that the ranks do not divide (JAX), instead of giving the last ranks less (torch.chunk)");
+  app.add_option("--share", flags->share,
+                 "In a job of mpirun: 'host' lets one process of each host read a tensor that several need; 'none'")
+      ->check(CLI::IsMember({"none", "host"}))
+      ->type_name("none|host");
   app.add_flag("--overwrite", flags->overwrite, "Replace DST");
   app.footer(
       "DST has one data file for each rank, with the pieces that this rank has; of pieces that several ranks have, "
       "one\n"
-      "is written. It runs in one process, reads each tensor with its checksum, and holds one piece in memory. "
-      "Programs\n"
-      "read DST as any other checkpoint, also in other pieces.\n\n"
-      "Example:\n"
-      "  tensorcask reshard step-100 for-4 --mesh model=4 --spec 'dense/*=model,-'");
+      "is written. It reads each tensor with its checksum, and holds one piece in memory. Programs read DST as any "
+      "other\n"
+      "checkpoint, also in other pieces.\n\n"
+      "It runs in one process. Started by mpirun with as many processes as the mesh has ranks, it runs as a job: each\n"
+      "process writes one data file. That needs the program tensorcask-mpi beside this one.\n\n"
+      "Examples:\n"
+      "  tensorcask reshard step-100 for-4 --mesh model=4 --spec 'dense/*=model,-'\n"
+      "  mpirun -n 4 tensorcask reshard step-100 for-4 --mesh model=4 --spec 'dense/*=model,-' --share host");
   return [flags](Console& console) { return Reshard(*flags, console); };
 }
 

@@ -31,6 +31,7 @@
 #include "tensorcask/tools/completions.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats_page.h"
+#include "tensorcask/tools/job_tools.h"
 #include "tensorcask/tools/manual.h"
 #include "tensorcask/tools/remote_tools.h"
 #include "tensorcask/tools/subcommand.h"
@@ -333,9 +334,12 @@ int Run(int argc, char** argv) {
   Console console{out, std::cerr, ShowsProgress()};
   const std::vector<std::string> arguments = WithHelp(argc, argv);
   SetRemoteTools(LinkedRemoteTools());
-  if (GetRemoteTools() == nullptr && NeedsRemoteTools(arguments)) {
-    const absl::Status status = RunRemoteProgram(argv);  // returns only if there is none
-    console.err << "tensorcask: " << EscapeControls(status.message()) << '\n';
+  SetJobTools(LinkedJobTools());
+  absl::Status sibling;  // these calls return only if there is none
+  if (GetRemoteTools() == nullptr && NeedsRemoteTools(arguments)) sibling = RunRemoteProgram(argv);
+  if (GetJobTools() == nullptr && RunsInJob(arguments)) sibling = RunJobProgram(argv);
+  if (!sibling.ok()) {
+    console.err << "tensorcask: " << EscapeControls(sibling.message()) << '\n';
     return kFound;
   }
   return FinishOutput(console, buffer, RunCommand(arguments, console));

@@ -3,10 +3,10 @@
 //   CASK_ASSIGN_OR_RETURN(auto joint, JointIndex::Begin(prefix, 4, options));          // process 0
 //   CASK_ASSIGN_OR_RETURN(auto part, PartWriter::Create(prefix, 2, joint->num_data_files(), options));   // process 2
 //   CASK_RETURN_IF_ERROR(part->Add("w", full_shape, slice, rows, {}));
-//   CASK_ASSIGN_OR_RETURN(std::string records, part->Finish());                         // durable, under a temporary
-//   name CASK_RETURN_IF_ERROR(joint->WriteIndex({records, ...}, num_records));               // process 0
-//   CASK_RETURN_IF_ERROR(part->Publish());                                              // each process
-//   CASK_RETURN_IF_ERROR(joint->Publish());                                             // process 0, after all others
+//   CASK_ASSIGN_OR_RETURN(std::string records, part->Finish());   // durable, under a temporary name
+//   CASK_RETURN_IF_ERROR(joint->WriteIndex({records, ...}, num_records));         // process 0
+//   CASK_RETURN_IF_ERROR(part->Publish());                                        // each process
+//   CASK_RETURN_IF_ERROR(joint->Publish());                                       // process 0, after all others
 //
 // The result is a checkpoint as CheckpointWriter makes it, with one data file for each process. Who runs the processes
 // and brings the records to process 0 does not matter here (serialize/sharded). Destroyed before Publish, both remove
@@ -105,6 +105,8 @@ class JointIndex {
   absl::Status WriteIndex(absl::Span<const std::string> parts, uint64_t num_records);
   // Gives the index its name, and removes the data files that only the old index names. Errors: as Publication::Commit.
   absl::Status Publish();
+  // Of the old checkpoint, after Publish: the paths of the data files that it removed.
+  const std::vector<std::string>& removed_files() const { return publish_.removed(); }
   void Abandon() { publish_.Abandon(); }  // no effect after Publish
   // After Publish or Abandon: whether the new index has its name, or may have it. The data files must then stay.
   bool may_exist() const { return publish_.switch_may_exist(); }

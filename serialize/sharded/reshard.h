@@ -1,4 +1,4 @@
-// Writes a checkpoint again in the pieces that the ranks of a job want, in one process and bounded memory.
+// Writes a checkpoint again in the pieces that the ranks of a job want, in bounded memory: in one process, or as a job.
 //
 //   ReshardOptions options;
 //   options.rules = {{"dense/*", {"model", kReplicated}}};     // all other tensors stay whole
@@ -8,7 +8,11 @@
 // The new checkpoint has one data file for each rank, with the pieces that this rank has. Of replicas it has one: the
 // largest first, each in the data file with the fewest bytes. ShardedLoad reads any pieces from any checkpoint, so a
 // job does not need this; it saves the ranks from reading parts of pieces, and from reading from many files. Elements,
-// metadata and dtypes stay; the order of memory (StoredLayout::kPreserve) becomes row-major.
+// metadata and dtypes stay; the order of memory (StoredLayout::kPreserve) becomes row-major. Each tensor is verified
+// when it is read, and one piece at a time is in memory.
+//
+// As a job, each rank writes its own data file. A rank that writes pieces of a tensor then has to read all of the
+// tensor to verify it; with ReadSharing::kHost one rank of each host reads it for the others (sharded_load.h).
 
 #ifndef TENSORCASK_SERIALIZE_SHARDED_RESHARD_H_
 #define TENSORCASK_SERIALIZE_SHARDED_RESHARD_H_
@@ -21,7 +25,9 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
+#include "tensorcask/serialize/sharded/communicator.h"
 #include "tensorcask/serialize/sharded/mesh.h"
+#include "tensorcask/serialize/sharded/sharded_load.h"
 
 namespace tensorcask {
 
@@ -35,7 +41,8 @@ struct ReshardOptions {
   std::vector<PartitionRule> rules;  // the first one whose glob matches divides a tensor
   Division division = Division::kChunk;
   CheckpointReaderOptions reader;
-  CheckpointWriterOptions writer;  // num_shards has no meaning
+  CheckpointWriterOptions writer;          // num_shards has no meaning
+  ReadSharing share = ReadSharing::kNone;  // of the ranks of a job; strings are not shared
   // Called before each piece is copied; false stops. May be empty.
   std::function<bool()> go_on;
 };
@@ -51,6 +58,13 @@ struct ReshardReport {
 // Errors: as CheckpointReader::Read and CheckpointWriter::AddSlice; as PieceOf, naming the tensor; InvalidArgument if
 // `target` is `source`; Cancelled if go_on returned false. On error there is no new checkpoint.
 absl::StatusOr<ReshardReport> ReshardCheckpoint(const std::string& source, const std::string& target, const Mesh& mesh,
+                                                const ReshardOptions& options = {});
+
+// The same by all ranks of `comm`, each of which calls it with the same arguments. All get the same status and report;
+// `removed` is at rank 0. An error of one rank begins with "rank 2: ".
+// Further errors: InvalidArgument if `mesh` has not as many ranks as `comm`; those of the communicator.
+absl::StatusOr<ReshardReport> ReshardCheckpoint(Communicator* comm, const std::string& source,
+                                                const std::string& target, const Mesh& mesh,
                                                 const ReshardOptions& options = {});
 
 }  // namespace tensorcask

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/parts.h"
 #include "tensorcask/serialize/sharded/internal/exchange.h"
+#include "tensorcask/serialize/sharded/internal/joint_save.h"
 #include "tensorcask/serialize/sharded/internal/save_plan.h"
 #include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -34,7 +35,6 @@ SavePlanCache::~SavePlanCache() = default;
 
 namespace {
 
-using checkpoint::JointIndex;
 using checkpoint::PartWriter;
 using sharded::Agree;
 using sharded::Agreement;
@@ -111,13 +111,14 @@ class ShardedSaver {
  public:
   ShardedSaver(Communicator* comm, const std::string& prefix, absl::Span<const LocalPiece> pieces,
                const ShardedSaveOptions& options)
-      : comm_(comm), prefix_(prefix), pieces_(pieces), options_(options), writer_options_(WriterOptions(options)) {}
+      : comm_(comm), prefix_(prefix), pieces_(pieces), options_(options), save_(comm, prefix, WriterOptions(options)) {}
 
   absl::StatusOr<SaveReport> Run() {
     CASK_RETURN_IF_ERROR(MakePlan());
-    CASK_RETURN_IF_ERROR(Begin());
-    CASK_RETURN_IF_ERROR(Write());
-    CASK_RETURN_IF_ERROR(Publish());
+    CASK_RETURN_IF_ERROR(save_.Begin());
+    const absl::Status written = CatchExceptions([&] { return WritePieces(); });
+    CASK_RETURN_IF_ERROR(save_.Finish(written, plan().num_records));
+    CASK_RETURN_IF_ERROR(save_.Publish());
     return report_;
   }
 
@@ -126,22 +127,16 @@ class ShardedSaver {
 
   absl::Status MakePlan();
   absl::Status ExchangeDeclarations(std::string declarations);
-  absl::Status Begin();
-  absl::Status Write();
-  absl::StatusOr<std::string> WritePieces();
-  absl::Status Publish();
+  absl::Status WritePieces();
 
   Communicator* const comm_;
   const std::string& prefix_;
   const absl::Span<const LocalPiece> pieces_;
   const ShardedSaveOptions& options_;
-  const CheckpointWriterOptions writer_options_;
   std::vector<size_t> order_;
   SavePlan plan_;  // unless kept_ has it
   const SavePlanCache::Kept* kept_ = nullptr;
-  std::unique_ptr<JointIndex> joint_;  // rank 0
-  std::unique_ptr<PartWriter> part_;
-  int num_data_files_ = 0;
+  sharded::JointSave save_;
   SaveReport report_;
 };
 
@@ -194,10 +189,8 @@ absl::Status ShardedSaver::ExchangeDeclarations(std::string declarations) {
   // If the declarations disagree, all ranks find that, with the same message. An error of this process alone, such as
   // no memory, must reach the others: they wait in Begin.
   if (absl::IsInvalidArgument(planned)) return Annotate(planned, prefix_);
-  CASK_ASSIGN_OR_RETURN(const Agreement end, Agree(comm_, planned, "", [](const std::vector<std::string>&) {
-                          return absl::StatusOr<std::string>(std::string());
-                        }));
-  CASK_RETURN_IF_ERROR(end.status.ok() ? end.status : Annotate(end.status, prefix_));
+  const absl::Status agreed_on = sharded::AgreeOnStatus(comm_, planned);
+  CASK_RETURN_IF_ERROR(agreed_on.ok() ? agreed_on : Annotate(agreed_on, prefix_));
   if (options_.plan == nullptr) return absl::OkStatus();
   auto kept = std::make_unique<SavePlanCache::Kept>();
   kept->id = id;
@@ -210,71 +203,23 @@ absl::Status ShardedSaver::ExchangeDeclarations(std::string declarations) {
   return absl::OkStatus();
 }
 
-absl::Status ShardedSaver::Begin() {
-  const auto begin = [&](const std::vector<std::string>&) -> absl::StatusOr<std::string> {
-    CASK_ASSIGN_OR_RETURN(joint_, JointIndex::Begin(prefix_, comm_->size(), writer_options_));
-    std::string answer;
-    AppendVarint(static_cast<uint64_t>(joint_->num_data_files()), &answer);
-    return answer;
-  };
-  CASK_ASSIGN_OR_RETURN(const Agreement agreed, Agree(comm_, absl::OkStatus(), "", begin));
-  CASK_RETURN_IF_ERROR(agreed.status);
-  absl::string_view rest = agreed.answer;
-  uint64_t count = 0;
-  if (!ParseVarint(&rest, &count)) return absl::InternalError(absl::StrCat(prefix_, ": rank 0 sent no number"));
-  num_data_files_ = static_cast<int>(count);
-  report_.num_data_files = num_data_files_;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> ShardedSaver::WritePieces() {
-  CASK_ASSIGN_OR_RETURN(part_, PartWriter::Create(prefix_, comm_->rank(), num_data_files_, writer_options_));
+absl::Status ShardedSaver::WritePieces() {
+  CASK_RETURN_IF_ERROR(save_.OpenPart());
+  PartWriter& part = *save_.part();
   for (const SavePlan::Piece& each : plan().pieces) {
     const LocalPiece& piece = pieces_[order_[each.declared]];
     const TensorSlice slice = sharded::Canonical(piece.slice, piece.full_shape);
-    CASK_RETURN_IF_ERROR(part_->Add(piece.name, piece.full_shape, slice, piece.elements, piece.metadata));
+    CASK_RETURN_IF_ERROR(part.Add(piece.name, piece.full_shape, slice, piece.elements, piece.metadata));
     if (!each.slices.empty()) {
       CASK_RETURN_IF_ERROR(
-          part_->AddSliced(piece.name, piece.elements.dtype(), piece.full_shape, each.slices, piece.metadata));
+          part.AddSliced(piece.name, piece.elements.dtype(), piece.full_shape, each.slices, piece.metadata));
     }
   }
   report_.num_pieces = static_cast<int64_t>(plan().pieces.size());
   report_.planned_bytes = plan().bytes;
-  report_.bytes = part_->bytes_written();
-  return part_->Finish();
-}
-
-absl::Status ShardedSaver::Write() {
-  std::string records;
-  const absl::Status written = CatchExceptions([&]() -> absl::Status {
-    CASK_ASSIGN_OR_RETURN(records, WritePieces());
-    return absl::OkStatus();
-  });
-  const auto merge = [&](const std::vector<std::string>& parts) -> absl::StatusOr<std::string> {
-    CASK_RETURN_IF_ERROR(joint_->WriteIndex(parts, plan().num_records));
-    return std::string();
-  };
-  CASK_ASSIGN_OR_RETURN(const Agreement agreed, Agree(comm_, written, records, merge));
-  return agreed.status;  // after an error part_ and joint_ remove their files
-}
-
-absl::Status ShardedSaver::Publish() {
-  const absl::Status renamed = CatchExceptions([&] { return part_->Publish(); });
-  // The answer: whether the index may exist, and how its renaming ended.
-  const auto rename_index = [&](const std::vector<std::string>&) -> absl::StatusOr<std::string> {
-    const absl::Status status = CatchExceptions([&] { return joint_->Publish(); });
-    if (!status.ok()) joint_->Abandon();
-    return absl::StrCat(joint_->may_exist() ? "1" : "0", sharded::EncodeStatus(status));
-  };
-  // An error of the communicator here leaves the data file: nobody knows whether rank 0 has renamed the index.
-  CASK_ASSIGN_OR_RETURN(const Agreement agreed, Agree(comm_, renamed, "", rename_index));
-  if (!agreed.status.ok()) {
-    part_->Remove();
-    return agreed.status;
-  }
-  const absl::Status published = sharded::DecodeStatus(absl::string_view(agreed.answer).substr(1));
-  if (!published.ok() && agreed.answer[0] == '0') part_->Remove();
-  return published;
+  report_.bytes = part.bytes_written();
+  report_.num_data_files = save_.num_data_files();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SaveReport> ShardedSave(Communicator* comm, const std::string& prefix,

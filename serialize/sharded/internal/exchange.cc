@@ -76,4 +76,11 @@ absl::StatusOr<Agreement> Agree(Communicator* comm, const absl::Status& mine, ab
   return agreement;
 }
 
+absl::Status AgreeOnStatus(Communicator* comm, const absl::Status& mine) {
+  CASK_ASSIGN_OR_RETURN(const Agreement end, Agree(comm, mine, "", [](const std::vector<std::string>&) {
+                          return absl::StatusOr<std::string>(std::string());
+                        }));
+  return end.status;
+}
+
 }  // namespace tensorcask::sharded

@@ -30,6 +30,9 @@ struct Agreement {
 absl::StatusOr<Agreement> Agree(Communicator* comm, const absl::Status& mine, absl::string_view bytes,
                                 absl::FunctionRef<absl::StatusOr<std::string>(std::vector<std::string>)> at_root);
 
+// The same for a step that has no bytes: returns the status that all ranks get, or an error of the communicator.
+absl::Status AgreeOnStatus(Communicator* comm, const absl::Status& mine);
+
 // A status in bytes: the code, a varint, and the message.
 std::string EncodeStatus(const absl::Status& status);
 absl::Status DecodeStatus(absl::string_view bytes);

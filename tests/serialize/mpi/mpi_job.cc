@@ -2,7 +2,10 @@
 //
 //   mpirun -n 4 mpi_job save PREFIX VERSION PIDS     PIDS: a folder in which each rank leaves a file RANK with its pid
 //   mpirun -n 3 mpi_job load PREFIX VERSION
+//   mpirun -n 4 mpi_job share PREFIX VERSION         each rank wants all; prints how often the elements were read
 //   mpi_job version PREFIX                           without MPI: the version that the checkpoint holds, or "none"
+//
+// PREFIX may be s3://BUCKET/KEY, with the store of the environment.
 
 #include <mpi.h>
 #include <unistd.h>
@@ -11,15 +14,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/file_system_router.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/mpi/mpi_communicator.h"
+#include "tensorcask/serialize/object_store/object_store.h"
 #include "tensorcask/serialize/sharded/mesh.h"
 #include "tensorcask/serialize/sharded/sharded_load.h"
 #include "tensorcask/serialize/sharded/sharded_save.h"
@@ -34,6 +44,38 @@ namespace {
 constexpr int kTensors = 12;
 
 std::string NameOf(int i) { return absl::StrCat("layer/", i); }
+
+// Files on disk, and in the object store of the environment.
+FileSystem* Files() {
+  static const std::unique_ptr<ObjectStore> store = *ObjectStore::Create({});
+  static FileSystemRouter files(FileSystem::Posix());
+  static const bool added = (files.Add("s3", store->files()), true);
+  return added ? &files : nullptr;
+}
+
+// Counts what is read of data files.
+class CountingFileSystem final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  IoResult OpenToRead(const std::string& path) override {
+    const IoResult handle = ForwardingFileSystem::OpenToRead(path);
+    counts_[handle] = absl::StrContains(path, ".data-");
+    return handle;
+  }
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    const IoResult count = ForwardingFileSystem::ReadAt(handle, offset, out);
+    if (counts_[handle] && count > 0) bytes_ += static_cast<uint64_t>(count);
+    return count;
+  }
+  IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    return FileSystem::ReadManyAt(handle, ranges);
+  }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::map<IoResult, bool> counts_;
+  uint64_t bytes_ = 0;
+};
 
 // All elements of a version have its number.
 Tensor Whole(int i, int64_t version) {
@@ -55,32 +97,54 @@ absl::Status Save(Communicator* comm, const std::string& prefix, int64_t version
     pieces.push_back({NameOf(i), whole.shape(), *held.slice, part, {}});
   }
   ShardedSaveOptions options;
+  options.file_system = Files();
   options.overwrite = true;
   return ShardedSave(comm, prefix, pieces, options).status();
 }
 
-absl::Status Load(Communicator* comm, const std::string& prefix, int64_t version) {
+absl::Status Load(Communicator* comm, const std::string& prefix, int64_t version, const PartitionSpec& spec,
+                  const ShardedLoadOptions& options) {
   const Mesh mesh = *Mesh::Create({{"rank", comm->size()}});
   std::vector<WantedPiece> wanted;
   std::vector<TensorView> expected;
   for (int i = 0; i < kTensors; ++i) {
     const TensorView whole = Whole(i, version);
-    CASK_ASSIGN_OR_RETURN(const HeldPiece held, PieceOf(whole.shape(), mesh, {"", "rank"}, comm->rank()));
+    CASK_ASSIGN_OR_RETURN(const HeldPiece held, PieceOf(whole.shape(), mesh, spec, comm->rank()));
     if (!held.slice.has_value()) continue;
     CASK_ASSIGN_OR_RETURN(const TensorView part, whole.Slice(*held.slice));
     CASK_ASSIGN_OR_RETURN(const Tensor memory, Tensor::Create(DType::kInt64, part.shape()));
     wanted.push_back({NameOf(i), *held.slice, TensorView(memory)});
     expected.push_back(part);
   }
-  CASK_RETURN_IF_ERROR(ShardedLoad(comm, prefix, wanted));
+  CASK_RETURN_IF_ERROR(ShardedLoad(comm, prefix, wanted, options));
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!Equal(wanted[i].into, expected[i])) return absl::DataLossError(absl::StrCat(wanted[i].name, ": differs"));
   }
   return absl::OkStatus();
 }
 
+absl::Status LoadShared(Communicator* comm, const std::string& prefix, int64_t version) {
+  CountingFileSystem counting(Files());
+  ShardedLoadOptions options;
+  options.reader.read.file_system = &counting;
+  options.share = ReadSharing::kHost;
+  CASK_RETURN_IF_ERROR(Load(comm, prefix, version, {}, options));
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> all, comm->Gather(absl::StrCat(counting.bytes()), 0));
+  uint64_t read = 0;
+  for (const std::string& bytes : all) {
+    uint64_t of_rank = 0;
+    if (absl::SimpleAtoi(bytes, &of_rank)) read += of_rank;
+  }
+  uint64_t stored = 0;
+  for (int i = 0; i < kTensors; ++i) stored += Whole(i, version).TotalBytes();
+  if (comm->rank() == 0) std::printf("%.3f\n", static_cast<double>(read) / static_cast<double>(stored));
+  return absl::OkStatus();
+}
+
 absl::Status PrintVersion(const std::string& prefix) {
-  const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(prefix);
+  CheckpointReaderOptions options;
+  options.read.file_system = Files();
+  const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(prefix, options);
   if (absl::IsNotFound(reader.status())) {
     std::puts("none");
     return absl::OkStatus();
@@ -99,7 +163,10 @@ absl::Status PrintVersion(const std::string& prefix) {
 absl::Status RunRank(const std::vector<std::string>& arguments) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> comm, MakeMpiCommunicator(MPI_COMM_WORLD));
   const int64_t version = std::atoll(arguments[2].c_str());
-  if (arguments[0] == "load") return Load(comm.get(), arguments[1], version);
+  ShardedLoadOptions options;
+  options.reader.read.file_system = Files();
+  if (arguments[0] == "load") return Load(comm.get(), arguments[1], version, {"", "rank"}, options);
+  if (arguments[0] == "share") return LoadShared(comm.get(), arguments[1], version);
   std::ofstream(absl::StrCat(arguments[3], "/", comm->rank())) << getpid() << std::flush;
   CASK_RETURN_IF_ERROR(comm->Barrier());
   return Save(comm.get(), arguments[1], version);
