@@ -72,3 +72,8 @@ endif()
 if(NOT TARGET GTest::gmock)
   find_package(GTest QUIET)
 endif()
+# Only for Tensorcask::mpi.
+if(TENSORCASK_MPI AND NOT TARGET MPI::MPI_CXX)
+  set(MPI_CXX_SKIP_MPICXX ON)  # its own classes for C++
+  find_package(MPI QUIET COMPONENTS CXX)
+endif()

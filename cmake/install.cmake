@@ -20,6 +20,9 @@ install(DIRECTORY "${TENSORCASK_GENERATED_DIR}/tensorcask/proto" DESTINATION ${C
   FILES_MATCHING PATTERN "*.pb.h")
 if(TENSORCASK_TOOL)
   install(TARGETS tools_tensorcask RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(TARGET tools_tensorcask-mpi)
+    install(TARGETS tools_tensorcask-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
   install(FILES tools/manual/tensorcask.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   install(FILES tools/manual/tensorcask.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
     RENAME tensorcask)
@@ -28,6 +31,10 @@ if(TENSORCASK_TOOL)
 endif()
 install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tensorcask)
 
+set(TENSORCASK_HAS_MPI OFF)
+if(TARGET Tensorcask::mpi)
+  set(TENSORCASK_HAS_MPI ON)
+endif()
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorcask)
 install(EXPORT Tensorcask NAMESPACE Tensorcask:: FILE TensorcaskTargets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/TensorcaskConfig.cmake.in "${PROJECT_BINARY_DIR}/package/TensorcaskConfig.cmake"
@@ -38,22 +45,25 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/TensorcaskConfig
 install(FILES "${PROJECT_BINARY_DIR}/package/TensorcaskConfig.cmake"
   "${PROJECT_BINARY_DIR}/package/TensorcaskConfigVersion.cmake" cmake/dependencies.cmake DESTINATION ${package_dir})
 
-# pkg-config: all rooms, in the order in which a static link needs them. The fixtures of tests have a module of their own.
+# pkg-config: all rooms, in the order in which a static link needs them. The fixtures of tests and the communicator of
+# MPI have modules of their own.
 if(BUILD_SHARED_LIBS)
   set(TENSORCASK_PC_LIBS "-ltensorcask ")
 else()
   set(TENSORCASK_PC_LIBS "")
   foreach(room ${rooms})
     get_target_property(kind ${room} TYPE)
-    if(kind STREQUAL STATIC_LIBRARY AND NOT room STREQUAL tensorcask_fixture)
+    if(kind STREQUAL STATIC_LIBRARY AND NOT room MATCHES "^tensorcask_(fixture|mpi)$")
       string(PREPEND TENSORCASK_PC_LIBS "-l${room} ")
     endif()
   endforeach()
 endif()
 configure_file(cmake/tensorcask.pc.in "${PROJECT_BINARY_DIR}/package/tensorcask.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/package/tensorcask.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-if(TARGET Tensorcask::fixture)
-  configure_file(cmake/tensorcask-fixture.pc.in "${PROJECT_BINARY_DIR}/package/tensorcask-fixture.pc" @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/package/tensorcask-fixture.pc"
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endif()
+foreach(module fixture mpi)
+  if(TARGET Tensorcask::${module})
+    configure_file(cmake/tensorcask-${module}.pc.in "${PROJECT_BINARY_DIR}/package/tensorcask-${module}.pc" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/package/tensorcask-${module}.pc"
+      DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  endif()
+endforeach()

@@ -130,6 +130,7 @@ tensorcask_room(io
     serialize/io/contained_folder.cc
     serialize/io/content_hint.cc
     serialize/io/damage_mark.cc
+    serialize/io/decode_limits.cc
     serialize/io/decode_quota.cc
     serialize/io/file_system.cc
     serialize/io/file_system_router.cc
@@ -1337,6 +1338,59 @@ tensorcask_room(memory
     tensor/memory/cuda_backend.cc
     tensor/memory/internal/cuda_driver.cc)
 
+tensorcask_room(sharded
+  SOURCES
+    serialize/sharded/communicator.cc
+    serialize/sharded/internal/exchange.cc
+    serialize/sharded/internal/host_memory.cc
+    serialize/sharded/internal/host_reads.cc
+    serialize/sharded/internal/joint_save.cc
+    serialize/sharded/internal/save_plan.cc
+    serialize/sharded/internal/sent_index.cc
+    serialize/sharded/mesh.cc
+    serialize/sharded/reshard.cc
+    serialize/sharded/sharded_load.cc
+    serialize/sharded/sharded_save.cc
+  HEADERS
+    serialize/sharded/communicator.h
+    serialize/sharded/internal/exchange.h
+    serialize/sharded/internal/host_memory.h
+    serialize/sharded/internal/host_reads.h
+    serialize/sharded/internal/joint_save.h
+    serialize/sharded/internal/save_plan.h
+    serialize/sharded/internal/sent_index.h
+    serialize/sharded/mesh.h
+    serialize/sharded/reshard.h
+    serialize/sharded/sharded_load.h
+    serialize/sharded/sharded_save.h
+  LINK
+    Tensorcask::checkpoint
+    Tensorcask::exchange
+    Tensorcask::io
+    Tensorcask::payload
+    Tensorcask::strided
+    Tensorcask::tensor
+    absl::function_ref
+    absl::span
+    absl::status
+    absl::statusor
+    absl::strings)
+
+tensorcask_room(mpi
+  SOURCES
+    serialize/mpi/mpi_communicator.cc
+  HEADERS
+    serialize/mpi/mpi_communicator.h
+  LINK
+    MPI::MPI_CXX
+    Tensorcask::sharded
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+  ALONE
+    serialize/mpi/mpi_communicator.cc)
+
 tensorcask_room(object_store
   SOURCES
     serialize/object_store/credentials.cc
@@ -1476,18 +1530,30 @@ tensorcask_room(rpc_sources
 tensorcask_room(rpc
   SOURCES
     serialize/rpc/internal/grpc_status.cc
+    serialize/rpc/internal/list_page.cc
+    serialize/rpc/internal/open_streams.cc
     serialize/rpc/internal/piece_slices.cc
+    serialize/rpc/internal/pull_stream.cc
+    serialize/rpc/internal/push_receiver.cc
+    serialize/rpc/internal/push_stream.cc
     serialize/rpc/internal/remote_address.cc
     serialize/rpc/internal/stream_call.cc
+    serialize/rpc/internal/watch_stream.cc
     serialize/rpc/push_tensors.cc
     serialize/rpc/remote_archive.cc
     serialize/rpc/tensor_server.cc
     serialize/rpc/tls.cc
   HEADERS
     serialize/rpc/internal/grpc_status.h
+    serialize/rpc/internal/list_page.h
+    serialize/rpc/internal/open_streams.h
     serialize/rpc/internal/piece_slices.h
+    serialize/rpc/internal/pull_stream.h
+    serialize/rpc/internal/push_receiver.h
+    serialize/rpc/internal/push_stream.h
     serialize/rpc/internal/remote_address.h
     serialize/rpc/internal/stream_call.h
+    serialize/rpc/internal/watch_stream.h
     serialize/rpc/push_tensors.h
     serialize/rpc/remote_archive.h
     serialize/rpc/tensor_server.h
@@ -1542,35 +1608,6 @@ tensorcask_room(serve
   ALONE
     serialize/archive/formats/archive_service.cc
     serialize/archive/formats/served_format.cc)
-
-tensorcask_room(sharded
-  SOURCES
-    serialize/sharded/communicator.cc
-    serialize/sharded/internal/exchange.cc
-    serialize/sharded/internal/save_plan.cc
-    serialize/sharded/mesh.cc
-    serialize/sharded/reshard.cc
-    serialize/sharded/sharded_load.cc
-    serialize/sharded/sharded_save.cc
-  HEADERS
-    serialize/sharded/communicator.h
-    serialize/sharded/internal/exchange.h
-    serialize/sharded/internal/save_plan.h
-    serialize/sharded/mesh.h
-    serialize/sharded/reshard.h
-    serialize/sharded/sharded_load.h
-    serialize/sharded/sharded_save.h
-  LINK
-    Tensorcask::checkpoint
-    Tensorcask::io
-    Tensorcask::payload
-    Tensorcask::strided
-    Tensorcask::tensor
-    absl::function_ref
-    absl::span
-    absl::status
-    absl::statusor
-    absl::strings)
 
 # --- Doors that are not a room of the same name ---
 
@@ -1647,6 +1684,7 @@ tensorcask_inner_library(tools_program
 
 tensorcask_program(tools_tensorcask
   SOURCES
+    tools/no_job_tools.cc
     tools/no_remote_tools.cc
   LINK
     tools_program
@@ -1655,6 +1693,7 @@ tensorcask_program(tools_tensorcask
 tensorcask_program(tools_tensorcask-grpc
   SOURCES
     tools/grpc_remote_tools.cc
+    tools/no_job_tools.cc
   LINK
     Tensorcask::archive
     Tensorcask::io
@@ -1668,6 +1707,21 @@ tensorcask_program(tools_tensorcask-grpc
     tools_program
     tools_tools)
 
+tensorcask_program(tools_tensorcask-mpi
+  SOURCES
+    tools/mpi_job_tools.cc
+    tools/no_remote_tools.cc
+  LINK
+    MPI::MPI_CXX
+    Tensorcask::mpi
+    Tensorcask::sharded
+    Tensorcask::tensor
+    absl::status
+    absl::statusor
+    absl::strings
+    tools_program
+    tools_tools)
+
 tensorcask_inner_library(tools_tools
   SOURCES
     tools/command_table.cc
@@ -1677,6 +1731,7 @@ tensorcask_inner_library(tools_tools
     tools/formats.cc
     tools/formats_page.cc
     tools/graph_format.cc
+    tools/job_tools.cc
     tools/json_text.cc
     tools/ls_values.cc
     tools/manual.cc
@@ -1685,6 +1740,7 @@ tensorcask_inner_library(tools_tools
     tools/read_progress.cc
     tools/remote_tools.cc
     tools/rename.cc
+    tools/sibling_program.cc
     tools/slice_text.cc
     tools/store_leftovers.cc
     tools/subcommand.cc
@@ -1706,6 +1762,7 @@ tensorcask_inner_library(tools_tools
     Tensorcask::protowire
     Tensorcask::rename_rules
     Tensorcask::serve
+    Tensorcask::sharded
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::values

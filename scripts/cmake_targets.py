@@ -36,6 +36,7 @@ EXTERNAL = {
     "@leveldb": "leveldb",
     "@libevent": "Tensorcask::dependency_libevent",
     "@libexpat": "Tensorcask::dependency_expat",
+    "@mpi": "MPI::MPI_CXX",
     "@nlohmann_json": "nlohmann_json::nlohmann_json",
     "@re2": "Tensorcask::dependency_re2",
     "@snappy": "Tensorcask::dependency_snappy",
@@ -60,11 +61,11 @@ OWN_LIBRARY = {
 }
 ROOM_RULES = ("cask_room", "cask_cc_library", "cask_proto_library", "cask_grpc_library")
 ROOM_NAMES = {"interop": "dlpack"}
-# What needs MPI, and what tests gRPC.
+# The tests of what needs gRPC or MPI.
 LEFT_OUT = (
     *("bazel", "third_party"),
     *("tests/serialize/rpc", "tools:tensorcask-grpc"),
-    *("serialize/mpi", "tests/serialize/mpi"),
+    "tests/serialize/mpi",
 )
 PROGRAM = "tools"
 FIXTURE = "tests/fixture"  # a room for the tests of users; its own tests lie beside it
@@ -233,7 +234,7 @@ def call_of_rest(target):
     parts = {"SOURCES": sorted(target.files("srcs", ".cc")), "LINK": sorted({link(d) for d in target.deps})}
     if target.arguments.get("linkshared"):
         return call("tensorcask_module", name, **parts, FLAGS=target.arguments.get("copts"))
-    if "manual" in target.arguments.get("tags", []):
+    if "manual" in target.arguments.get("tags", []) and target.package != PROGRAM:
         return ""
     if target.rule in ("cask_cc_library", "cask_room"):
         return call("tensorcask_inner_library", name, **parts)

@@ -75,6 +75,7 @@ class Tensorcask(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables.update({
+            "TENSORCASK_MPI": False,
             "TENSORCASK_TESTS": False,
             "TENSORCASK_TOOL": bool(self.options.tool),
             # Doors that exist if these are found.

@@ -4,7 +4,7 @@
     doors.py PREFIX FOLDER [--shared]
 
 PREFIX is where `cmake --install` has put Tensorcask, FOLDER where the projects are written and built. Each door of the
-root BUILD file, and the fixtures for tests, have a program that links the door alone. With find_package all are built
+root BUILD file, the fixtures for tests, and jobs of MPI if they are installed have a program that links the door alone. With find_package all are built
 and run, with pkg-config all are linked and run. FetchContent, add_subdirectory and each component of find_package are
 configured, for which CMake looks for each library that a door names.
 """
@@ -34,6 +34,10 @@ PROGRAMS = {
     "hdf5": ("serialize/hdf5/hdf5_reader.h", 'absl::IsNotFound(cask::Hdf5Reader::Open("none").status())'),
     "inspect": ("tensor/inspect/tensor_report.h", "!cask::MakeReport(row).ToText().empty()"),
     "memory": ("tensor/memory/caching_options.h", 'cask::CachingOptions::Parse("max_split_size_mb:32").ok()'),
+    "mpi": (
+        "serialize/mpi/mpi_communicator.h",
+        "absl::IsFailedPrecondition(cask::MakeMpiCommunicator(MPI_COMM_WORLD).status())",
+    ),
     "npy": ("serialize/npy/npz_reader.h", 'absl::IsNotFound(cask::NpzReader::Open("none").status())'),
     "object_store": ("serialize/object_store/object_store.h", "cask::ObjectStore::Create({}).ok()"),
     "onnx": ("serialize/onnx/onnx_reader.h", 'absl::IsNotFound(cask::OnnxReader::Open("none").status())'),
@@ -82,9 +86,10 @@ WAYS = {
 
 
 def doors(root):
-    """The names of all doors, and "fixture"."""
+    """The names of all doors, "fixture" and "mpi"."""
     top = next(file for file in build_files.build_files(root) if file.package == "")
-    names = [arguments["name"] for rule, arguments in top.rules if rule in ("cc_library", "alias")] + ["fixture"]
+    names = [arguments["name"] for rule, arguments in top.rules if rule in ("cc_library", "alias")]
+    names += ["fixture", "mpi"]
     return sorted(set(names) - {"rpc"})  # which CMake does not build
 
 
@@ -103,7 +108,7 @@ def run(*command, **options):
     return subprocess.run(command, check=True, text=True, **options)
 
 
-def check_cmake(way, arguments):
+def check_cmake(way, programs, arguments):
     folder = os.path.join(arguments.folder, way)
     build = os.path.join(folder, "build")
     shared = "ON" if arguments.shared else "OFF"
@@ -111,11 +116,11 @@ def check_cmake(way, arguments):
         "-DCMAKE_BUILD_TYPE=None", stdout=sys.stderr)  # fmt: skip
     if way == "find_package":
         run("cmake", "--build", build, "--parallel", str(os.cpu_count()), stdout=sys.stderr)
-        for door in PROGRAMS:
+        for door in programs:
             run(os.path.join(build, f"use_{door}"))
 
 
-def check_pkg_config(arguments):
+def check_pkg_config(programs, arguments):
     """One program is compiled; the objects of find_package serve the others."""
     libraries = os.path.join(arguments.prefix, "lib")
     environment = {**os.environ, "PKG_CONFIG_PATH": os.path.join(libraries, "pkgconfig"), "LD_LIBRARY_PATH": libraries}
@@ -125,8 +130,8 @@ def check_pkg_config(arguments):
 
     folder, program = os.path.join(arguments.folder, "find_package"), os.path.join(arguments.folder, "program")
     run("c++", "-std=c++20", "-c", *flags("--cflags", "tensorcask"), f"{folder}/tensor.cc", "-o", f"{program}.o")
-    for door in PROGRAMS:
-        module = "tensorcask-fixture" if door == "fixture" else "tensorcask"
+    for door in programs:
+        module = f"tensorcask-{door}" if door in ("fixture", "mpi") else "tensorcask"
         libs = flags(*(() if arguments.shared else ("--static",)), "--libs", module)
         made = f"{folder}/build/CMakeFiles/use_{door}.dir/{door}.cc.o"
         run("c++", f"{program}.o" if door == "tensor" else made, *libs, "-o", program)
@@ -141,9 +146,13 @@ def main():
     arguments = parser.parse_args()
     shutil.rmtree(arguments.folder, ignore_errors=True)
     os.makedirs(arguments.folder)
-    write(arguments.folder, PROGRAMS)
-    checks = {way: lambda way=way: check_cmake(way, arguments) for way in WAYS}
-    checks["pkg-config"] = lambda: check_pkg_config(arguments)
+    programs = dict(PROGRAMS)
+    if not os.path.exists(os.path.join(arguments.prefix, "lib/pkgconfig/tensorcask-mpi.pc")):
+        print("SKIPPED door mpi: it was built without MPI")
+        del programs["mpi"]
+    write(arguments.folder, programs)
+    checks = {way: lambda way=way: check_cmake(way, programs, arguments) for way in WAYS}
+    checks["pkg-config"] = lambda: check_pkg_config(programs, arguments)
     failed = 0
     for name, check in checks.items():
         try:
@@ -152,7 +161,7 @@ def main():
             failed += 1
             print(f"FAILED doors by {name}: {' '.join(error.cmd)}: exit status {error.returncode}")
         else:
-            print(f"PASSED doors by {name}: {len(PROGRAMS)}")
+            print(f"PASSED doors by {name}: {len(programs)}")
     return 1 if failed else 0
 
 

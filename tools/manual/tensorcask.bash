@@ -14,7 +14,7 @@ _tensorcask_options() {
     salvage) echo '--help -h --json --to --overwrite --lenient --base --stats' ;;
     convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run --stats' ;;
     merge) echo '--help -h --overwrite --allow-missing --remove-sources --stats' ;;
-    reshard) echo '--help -h --mesh --spec --exact --overwrite --stats' ;;
+    reshard) echo '--help -h --mesh --spec --exact --share --overwrite --stats' ;;
     edit) echo '--help -h --rename --set --unset --remove --output -o --dry-run --lenient --stats' ;;
     clean) echo '--help -h --delete --older-than --json --stats' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
@@ -112,6 +112,7 @@ _tensorcask_value() {
     'convert --unset') echo '@text' ;;
     'reshard --mesh') echo '@text' ;;
     'reshard --spec') echo '@text' ;;
+    'reshard --share') echo 'none host' ;;
     'edit --rename') echo '@text' ;;
     'edit --set') echo '@text' ;;
     'edit --unset') echo '@text' ;;

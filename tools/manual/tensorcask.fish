@@ -195,6 +195,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from reshard' -l help -s h -d 
 complete -c tensorcask -n '__fish_seen_subcommand_from reshard' -l mesh -x -d 'The ranks of the job as a grid with named axes: data=2,model=4'
 complete -c tensorcask -n '__fish_seen_subcommand_from reshard' -l spec -x -d 'For tensors whose names match GLOB: which axis of the mesh divides each axis of the tensor; \'-\' for none, A+B for two. Others stay whole. The first that matches counts; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from reshard' -l exact -d 'Refuse an axis that the ranks do not divide (JAX), instead of giving the last ranks less (torch.chunk)'
+complete -c tensorcask -n '__fish_seen_subcommand_from reshard' -l share -x -a 'none host' -d 'In a job of mpirun: \'host\' lets one process of each host read a tensor that several need; \'none\''
 complete -c tensorcask -n '__fish_seen_subcommand_from reshard' -l overwrite -d 'Replace DST'
 complete -c tensorcask -n '__fish_seen_subcommand_from reshard' -l stats -d 'Say on standard error which requests to s3:// and https:// it took'
 

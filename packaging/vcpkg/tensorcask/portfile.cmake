@@ -12,7 +12,8 @@ foreach(feature_and_package "eigen Eigen3" "fixture GTest")
   endif()
 endforeach()
 
-vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS ${options} -DTENSORCASK_TESTS=OFF)
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS ${options} -DTENSORCASK_MPI=OFF
+  -DTENSORCASK_TESTS=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME Tensorcask CONFIG_PATH lib/cmake/Tensorcask)
 vcpkg_fixup_pkgconfig()
