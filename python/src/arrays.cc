@@ -474,9 +474,10 @@ TensorView FromPython(nb::handle object, const std::string& what, Access access)
       return gpu.has_value() ? FromGpuObject(nb::borrow(object), what, access, *gpu)
                              : FromDLPackObject(object, what, access);
     } catch (nb::python_error& error) {
-      // A library without a DLPack code for this dtype may still have NumPy's.
+      // A library without a DLPack code for this dtype may still have NumPy's: JAX, with a RuntimeError for integers of
+      // 4 bits.
       const bool is_refusal = error.matches(PyExc_BufferError) || error.matches(PyExc_TypeError) ||
-                              error.matches(PyExc_NotImplementedError);
+                              error.matches(PyExc_RuntimeError);
       if (access == Access::kWrite || !is_refusal || !nb::hasattr(object, "__array__")) throw;
     }
   }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/store_files.h"
 #include "tensorcask/python/src/text.h"
 #include "tensorcask/python/src/writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
@@ -41,6 +43,10 @@ void Merge(nb::handle sources, nb::handle destination, bool overwrite, bool sync
   options.sync = sync;
   options.allow_missing = allow_missing;
   options.remove_sources = remove_sources;
+  options.file_system = Take(FilesFor(to));
+  for (const std::string& path : from) {  // the files of a store have those of the system, too
+    if (options.file_system == InterruptibleFiles()) options.file_system = Take(FilesFor(path));
+  }
   Check(WithoutGil([&] { return MergeCheckpoints(from, to, options); }));
 }
 
@@ -137,32 +143,59 @@ TensorShape ShapeOf(nb::handle shape) {
   return Take(TensorShape::Create(dims));
 }
 
-nb::dict ShardedSaveOf(nb::handle comm, nb::handle path, nb::handle pieces, nb::handle level, bool overwrite, bool sync,
-                       uint64_t alignment, SavePlanCache* plan) {
-  PythonCommunicator communicator(comm);
-  const std::string prefix = FromPath(path);
-  ShardedSaveOptions options;
-  options.payload.level = FromLevel(level);
-  options.overwrite = overwrite;
-  options.sync = sync;
-  options.alignment = alignment;
-  options.plan = plan;
-  std::vector<LocalPiece> local;
+// What a process saves, and what it wants. Made before the processes exchange anything, so that an argument that cannot
+// be used is an error of all of them (tensorcask.sharded.save).
+struct PiecesToSave {
+  std::vector<LocalPiece> pieces;
   std::vector<RefPtr<RefCounted>> pins;
-  for (const nb::handle item : nb::iter(pieces)) {
+};
+struct PiecesToLoad {
+  std::vector<WantedPiece> pieces;
+};
+
+void MakePiecesToSave(PiecesToSave* self, nb::handle items) {
+  PiecesToSave made;
+  for (const nb::handle item : nb::iter(items)) {
     LocalPiece piece;
     piece.name = FromText(item[0], "the name of a tensor");
     piece.full_shape = ShapeOf(item[1]);
     PinnedTensor pinned = FromTensorArgument(item[3], piece.name, Access::kReadHere);
     piece.elements = std::move(pinned.view);
-    pins.push_back(std::move(pinned.pin));
+    made.pins.push_back(std::move(pinned.pin));
     // A tensor without elements has no slice but the whole.
     piece.slice = piece.full_shape.num_elements() == 0 ? TensorSlice::Full(piece.full_shape.rank())
                                                        : SliceAt(piece.name, item[2], piece.elements);
-    local.push_back(std::move(piece));
+    made.pieces.push_back(std::move(piece));
   }
+  new (self) PiecesToSave(std::move(made));
+}
+
+void MakePiecesToLoad(PiecesToLoad* self, nb::handle items) {
+  PiecesToLoad made;
+  for (const nb::handle item : nb::iter(items)) {
+    WantedPiece piece;
+    piece.name = FromText(item[0], "the name of a tensor");
+    piece.into = FromPython(item[2], absl::StrCat("tensor ", Quoted(piece.name)), Access::kWrite);
+    piece.slice = piece.into.num_elements() == 0 ? TensorSlice::Full(piece.into.rank())
+                                                 : SliceAt(piece.name, item[1], piece.into);
+    made.pieces.push_back(std::move(piece));
+  }
+  new (self) PiecesToLoad(std::move(made));
+}
+
+nb::dict ShardedSaveOf(nb::handle comm, nb::handle path, const PiecesToSave& pieces, nb::handle level, bool overwrite,
+                       bool sync, uint64_t alignment, SavePlanCache* plan) {
+  PythonCommunicator communicator(comm);
+  const std::string prefix = FromPath(path);
+  ShardedSaveOptions options;
+  options.file_system = Take(FilesFor(prefix));
+  options.payload.level = FromLevel(level);
+  options.overwrite = overwrite;
+  options.sync = sync;
+  options.alignment = alignment;
+  options.plan = plan;
   const absl::StatusOr<SaveReport> report =
-      WithoutGil([&] { return ShardedSave(&communicator, prefix, local, options); });
+      WithoutGil([&] { return ShardedSave(&communicator, prefix, pieces.pieces, options); });
   communicator.RethrowError();
   const SaveReport saved = Take(report);
   nb::dict result;
@@ -173,22 +206,13 @@ nb::dict ShardedSaveOf(nb::handle comm, nb::handle path, nb::handle pieces, nb::
   return result;
 }
 
-void ShardedLoadOf(nb::handle comm, nb::handle path, nb::handle wanted, bool verify) {
+void ShardedLoadOf(nb::handle comm, nb::handle path, const PiecesToLoad& wanted, bool verify) {
   PythonCommunicator communicator(comm);
   const std::string prefix = FromPath(path);
-  std::vector<WantedPiece> pieces;
-  for (const nb::handle item : nb::iter(wanted)) {
-    WantedPiece piece;
-    piece.name = FromText(item[0], "the name of a tensor");
-    piece.into = FromPython(item[2], absl::StrCat("tensor ", Quoted(piece.name)), Access::kWrite);
-    piece.slice = piece.into.num_elements() == 0 ? TensorSlice::Full(piece.into.rank())
-                                                 : SliceAt(piece.name, item[1], piece.into);
-    pieces.push_back(std::move(piece));
-  }
   ShardedLoadOptions options;
-  options.reader.read.file_system = InterruptibleFiles();
+  options.reader.read.file_system = Take(FilesFor(prefix));
   if (!verify) options.reader.verify = Verify::kNever;
-  const absl::Status status = WithoutGil([&] { return ShardedLoad(&communicator, prefix, pieces, options); });
+  const absl::Status status = WithoutGil([&] { return ShardedLoad(&communicator, prefix, wanted.pieces, options); });
   communicator.RethrowError();
   Check(status, About::kTensor);
 }
@@ -215,19 +239,25 @@ void DefineSharded(nb::module_& m) {
   nb::class_<SavePlanCache>(m, "SavePlan",
                             "Keeps the plan of a sharded save for the next one (tensorcask.sharded.save).")
       .def(nb::init<>());
+  nb::class_<PiecesToSave>(m, "PiecesToSave", "What a process saves (tensorcask.sharded.save).")
+      .def("__init__", &MakePiecesToSave, nb::arg("items"),
+           nb::sig("def __init__(self, items: collections.abc.Iterable[tuple[str, collections.abc.Sequence[int], "
+                   "collections.abc.Sequence[int], object]]) -> None"));
+  nb::class_<PiecesToLoad>(m, "PiecesToLoad", "What a process wants (tensorcask.sharded.load).")
+      .def("__init__", &MakePiecesToLoad, nb::arg("items"),
+           nb::sig("def __init__(self, items: collections.abc.Iterable[tuple[str, collections.abc.Sequence[int], "
+                   "object]]) -> None"));
   m.def("sharded_save", &ShardedSaveOf, nb::arg("comm"), nb::arg("path"), nb::arg("pieces"), nb::kw_only(),
         nb::arg("level") = "stored", nb::arg("overwrite") = false, nb::arg("sync") = true, nb::arg("alignment") = 64,
         nb::arg("plan").none() = nb::none(),
         nb::sig("def sharded_save(comm: object, path: str | os.PathLike[str], "
-                "pieces: collections.abc.Iterable[tuple[str, collections.abc.Sequence[int], "
-                "collections.abc.Sequence[int], object]], *, level: str = 'stored', overwrite: bool = False, "
+                "pieces: PiecesToSave, *, level: str = 'stored', overwrite: bool = False, "
                 "sync: bool = True, alignment: int = 64, plan: SavePlan | None = None) -> dict[str, typing.Any]"),
         "See tensorcask.sharded.save.");
   m.def("sharded_load", &ShardedLoadOf, nb::arg("comm"), nb::arg("path"), nb::arg("wanted"), nb::kw_only(),
         nb::arg("verify") = true,
         nb::sig("def sharded_load(comm: object, path: str | os.PathLike[str], "
-                "wanted: collections.abc.Iterable[tuple[str, collections.abc.Sequence[int], object]], *, "
-                "verify: bool = True) -> None"),
+                "wanted: PiecesToLoad, *, verify: bool = True) -> None"),
         "See tensorcask.sharded.load.");
 }
 

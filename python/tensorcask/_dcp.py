@@ -1,7 +1,6 @@
 """The storage of torch.distributed.checkpoint: StorageWriter and StorageReader of tensorcask.torch."""
 
 import io
-import json
 import os
 import typing
 
@@ -79,9 +78,11 @@ class StorageWriter(dcp_storage.StorageWriter):
                 pieces.append((_BYTES + item.index.fqn, tuple(content.shape), (0,), content))
             else:
                 data = data.detach()
-                chunk = item.tensor_data.chunk
-                if data.numel() > 0 or item.tensor_data.size.numel() == 0:
-                    pieces.append((item.index.fqn, tuple(item.tensor_data.size), tuple(chunk.offsets), data))
+                shape = tuple(item.tensor_data.size)
+                if item.tensor_data.size.numel() == 0:  # in one piece, however it is divided
+                    pieces.append((item.index.fqn, shape, (0,) * len(shape), data.new_empty(shape)))
+                elif data.numel() > 0:
+                    pieces.append((item.index.fqn, shape, tuple(item.tensor_data.chunk.offsets), data))
                 content = data
             size = content.numel() * content.element_size()
             results.append(dcp_storage.WriteResult(index=item.index, size_in_bytes=size, storage_data=None))
@@ -134,33 +135,16 @@ class StorageReader(dcp_storage.StorageReader):
             self._path = checkpoint_id
 
     def read_metadata(self, *arguments: typing.Any, **keywords: typing.Any) -> "dcp_metadata.Metadata":
-        comm = _communicator(self._group)
-        listed = b""
-        if comm.rank == 0:
-            listed = self._list()
-        answer = json.loads(comm.broadcast(listed, 0))
-        if "error" in answer:
-            raise InvalidArgumentError(answer["error"])
         state: "dict[str, typing.Any]" = {}
-        for name, dtype, shape in answer["tensors"]:
+        for name, (dtype, shape) in sharded.stored_forms(_communicator(self._group), self._path).items():
             if name.startswith(_BYTES):
                 state[name[len(_BYTES) :]] = dcp_metadata.BytesStorageMetadata()
-                continue
-            size = torch.Size(shape)
-            chunk = dcp_metadata.ChunkStorageMetadata(offsets=torch.Size([0] * len(shape)), sizes=size)
-            properties = dcp_metadata.TensorProperties(dtype=getattr(torch, dtype))
-            state[name] = dcp_metadata.TensorStorageMetadata(properties=properties, size=size, chunks=[chunk])
+            elif hasattr(torch, dtype):
+                size = torch.Size(shape)
+                chunk = dcp_metadata.ChunkStorageMetadata(offsets=torch.Size([0] * len(shape)), sizes=size)
+                properties = dcp_metadata.TensorProperties(dtype=getattr(torch, dtype))
+                state[name] = dcp_metadata.TensorStorageMetadata(properties=properties, size=size, chunks=[chunk])
         return dcp_metadata.Metadata(state_dict_metadata=state, storage_data=None)
-
-    def _list(self) -> bytes:
-        """The names, dtypes and shapes of all tensors that PyTorch can have, as JSON; or why not."""
-        try:
-            with _native.open(self._path) as reader:
-                entries = [reader.entry(name) for name in reader]
-        except Exception as error:  # the others wait
-            return json.dumps({"error": str(error)}).encode()
-        tensors = [(one.name, one.dtype, one.shape) for one in entries if hasattr(torch, one.dtype)]
-        return json.dumps({"tensors": tensors}).encode()
 
     def set_up_storage_reader(
         self, metadata: "dcp_metadata.Metadata", is_coordinator: bool, *arguments: typing.Any, **keywords: typing.Any

@@ -6,7 +6,7 @@ import typing
 from collections.abc import Iterable, Mapping
 
 from tensorcask import _native
-from tensorcask._errors import InvalidArgumentError, MissingFrameworkError
+from tensorcask._errors import InvalidArgumentError, MissingFrameworkError, UnimplementedError
 from tensorcask._gpu import device_of_jax, target_on_gpu
 
 if typing.TYPE_CHECKING:
@@ -158,7 +158,10 @@ def _to_jax(tensor: "_native.Tensor", device: object) -> typing.Any:
     jax = import_framework("jax")
     if tensor.dtype == "string":
         raise TypeError("JAX has no strings; load them with framework='numpy'")
-    array = jax.numpy.from_dlpack(tensor)
+    try:
+        array = jax.numpy.from_dlpack(tensor)
+    except UnimplementedError:  # elements below a byte, which JAX has as dtypes of ml_dtypes
+        array = jax.numpy.asarray(tensor.numpy())
     return array if device is None else jax.device_put(array, device)
 
 

@@ -11,18 +11,32 @@ Every process calls the same function with what it holds or wants. The result is
 TensorFlow, which ``tensorcask.open`` reads, whole or not at all.
 """
 
+import builtins
+import json
 import os
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from tensorcask import _native
+import numpy as np
+
+from tensorcask import _errors, _native
 from tensorcask._errors import InvalidArgumentError
 
 SavePlan = _native.SavePlan
 
-__all__ = ["Communicator", "LocalCommunicator", "MpiCommunicator", "SavePlan", "TorchCommunicator", "load", "save"]
+__all__ = [
+    "Communicator",
+    "JaxCommunicator",
+    "LocalCommunicator",
+    "MpiCommunicator",
+    "SavePlan",
+    "TorchCommunicator",
+    "load",
+    "save",
+]
 
 _CHUNK = 256 << 20  # bytes of one message: some engines count them in 31 bits
+_GATHERED = 64 << 20  # bytes that the devices of JAX hold of one message
 
 
 class Communicator(typing.Protocol):
@@ -112,6 +126,58 @@ class MpiCommunicator:
         return bytes(data)
 
 
+class JaxCommunicator:
+    """The processes of ``jax.distributed.initialize``. Their devices exchange the bytes, as those of a computation.
+
+    A gather goes to all processes, as JAX has no other. All have the same number of devices.
+    """
+
+    def __init__(self) -> None:
+        import jax
+        from jax.experimental import multihost_utils
+
+        self._utils: typing.Any = multihost_utils
+        self.rank = int(jax.process_index())
+        self.size = int(jax.process_count())
+
+    def gather(self, mine: bytes, root: int) -> "list[bytes] | None":
+        sizes = [int.from_bytes(row, "little") for row in self._of_all(len(mine).to_bytes(8, "little"), 8)]
+        parts: "list[list[bytes]]" = [[] for _ in sizes]
+        chunk = max(1 << 16, _GATHERED // self.size)
+        for begin in range(0, max(sizes), chunk):
+            count = min(chunk, max(sizes) - begin)
+            rows = self._of_all(mine[begin : begin + count], count)
+            if self.rank == root:
+                for part, row, size in zip(parts, rows, sizes, strict=True):
+                    part.append(row[: max(0, size - begin)].tobytes())
+        return [b"".join(part) for part in parts] if self.rank == root else None
+
+    def broadcast(self, from_root: bytes, root: int) -> bytes:
+        size = int.from_bytes(self._of_one(len(from_root).to_bytes(8, "little"), 8, root), "little")
+        parts = []
+        for begin in range(0, size, _GATHERED):
+            count = min(_GATHERED, size - begin)
+            parts.append(self._of_one(from_root[begin : begin + count], count, root))
+        return b"".join(parts)
+
+    def barrier(self) -> None:
+        self._utils.sync_global_devices("tensorcask")
+
+    def _of_all(self, mine: bytes, count: int) -> typing.Any:
+        return np.asarray(self._utils.process_allgather(self._padded(mine, count)))[:, :count]
+
+    def _of_one(self, from_root: bytes, count: int, root: int) -> bytes:
+        padded = self._padded(from_root if self.rank == root else b"", count)
+        row = self._utils.broadcast_one_to_all(padded, is_source=self.rank == root)
+        return np.asarray(row)[:count].tobytes()
+
+    def _padded(self, data: bytes, count: int) -> typing.Any:
+        """To a power of two: JAX compiles a program for each size."""
+        padded = np.zeros(1 << max(8, (count - 1).bit_length()), np.uint8)
+        padded[: len(data)] = np.frombuffer(data, np.uint8)
+        return padded
+
+
 class TorchCommunicator:
     """The processes of a group of ``torch.distributed``, with gloo or nccl; by default all of them."""
 
@@ -197,13 +263,14 @@ def save(
     """Saves what the processes hold as one checkpoint; every process calls it.
 
     A piece is (name, shape of the whole tensor, index of the first element of the piece, array). A piece that several
-    processes hold is written once. All processes raise the same error, and before a byte is written if they declare
-    one tensor with different dtypes or shapes, if pieces overlap, or if elements of a tensor are in no piece. `plan`
-    keeps the plan for the next save of the same pieces. The other options are those of ``tensorcask.save``. Returns
-    ``pieces`` and ``bytes`` that this process wrote, ``data_files`` of the checkpoint, and ``kept_plan``.
+    processes hold is written once. All processes raise an error if one does, and before a byte is written if they
+    declare one tensor with different dtypes or shapes, if pieces overlap, or if elements of a tensor are in no piece.
+    `plan` keeps the plan for the next save of the same pieces. The other options are those of ``tensorcask.save``.
+    Returns ``pieces`` and ``bytes`` that this process wrote, ``data_files`` of the checkpoint, and ``kept_plan``.
     """
+    made = together(comm, lambda: _native.PiecesToSave(pieces))
     return _native.sharded_save(
-        comm, path, pieces, level=level, overwrite=overwrite, sync=sync, alignment=alignment, plan=plan
+        comm, path, made, level=level, overwrite=overwrite, sync=sync, alignment=alignment, plan=plan
     )
 
 
@@ -217,6 +284,56 @@ def load(
     """Reads parts of tensors into arrays; every process calls it.
 
     What is wanted is (name, index of the first element, writable array of the stored dtype). The first process reads
-    the index, and each process reads the bytes that it wants. All processes raise the same error.
+    the index, and each process reads the bytes that it wants. All processes raise an error if one does.
     """
-    _native.sharded_load(comm, path, wanted, verify=verify)
+    made = together(comm, lambda: _native.PiecesToLoad(wanted))
+    _native.sharded_load(comm, path, made, verify=verify)
+
+
+# ---- What the modules of the frameworks share -----------------------------------------------------------------------
+
+_Made = typing.TypeVar("_Made")
+
+
+def together(comm: Communicator, make: "Callable[[], _Made]") -> _Made:
+    """What `make` returns. If it fails on one process, all raise: nobody waits for a process that has gone."""
+    made: "_Made | None" = None
+    own = None
+    try:
+        made = make()
+    except Exception as error:
+        own = error
+    if comm.size > 1:
+        said = b"" if own is None else json.dumps([type(own).__name__, str(own)]).encode()
+        all_said = comm.gather(said, 0) or []
+        first = next(([rank, *json.loads(each)] for rank, each in enumerate(all_said) if each), None)
+        first = json.loads(comm.broadcast(json.dumps(first).encode(), 0))
+        if own is None and first is not None:
+            rank, name, message = first
+            raise _error_class(name)(f"rank {rank}: {message}")
+    if own is not None:
+        raise own
+    return typing.cast(_Made, made)
+
+
+def _error_class(name: str) -> "Callable[[str], Exception]":
+    """The class of an exception of another process, or one that says as much."""
+    if name in ("TypeError", "ValueError", "KeyError", "IndexError", "MemoryError", "RuntimeError"):
+        return typing.cast("Callable[[str], Exception]", getattr(builtins, name))
+    found = getattr(_errors, name, None)
+    if isinstance(found, type) and issubclass(found, _errors.Error):
+        return found
+    return InvalidArgumentError
+
+
+def stored_forms(comm: Communicator, path: "str | os.PathLike[str]") -> "dict[str, tuple[str, tuple[int, ...]]]":
+    """Dtype and shape of each tensor of a checkpoint, which the first process reads. Every process calls it."""
+
+    def read() -> "list[tuple[str, str, list[int]]]":
+        if comm.rank != 0:
+            return []
+        with _native.open(path) as reader:
+            return [(name, entry.dtype, list(entry.shape)) for name in reader for entry in [reader.entry(name)]]
+
+    sent = comm.broadcast(json.dumps(together(comm, read)).encode(), 0)
+    return {name: (dtype, tuple(shape)) for name, dtype, shape in json.loads(sent)}

@@ -21,7 +21,7 @@ An ``optimizer`` is any object with ``state_dict`` and ``load_state_dict`` (a sc
 import itertools
 import os
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tensorcask import _native, _plain, sharded
 from tensorcask._errors import DataLossError, InvalidArgumentError, MissingTensorError
@@ -291,14 +291,7 @@ def save_sharded(
     >>> tc.load("linear_of_job")["weight"].shape
     (2, 3)
     """
-    tensors = dict(state.state_dict() if isinstance(state, torch.nn.Module) else state)
-    pieces = []
-    for name, tensor in tensors.items():
-        _check_has_memory(name, tensor)
-        local, shape, start = _local_part(name, tensor)
-        if local.numel() > 0 or tensor.numel() == 0:
-            pieces.append((name, shape, start, local))
-    return sharded.save(comm or _default_communicator(), path, pieces, **options)
+    return sharded.save(comm or _default_communicator(), path, _pieces_of(state), **options)
 
 
 def load_sharded(
@@ -311,22 +304,64 @@ def load_sharded(
     """Reads a checkpoint into the tensors of a state, of a ``DTensor`` into its local part; every process calls it.
 
     The checkpoint may have been saved by another number of processes, with other parts, or by any other program. The
-    state may lack tensors of the checkpoint. Errors are the same on all processes: MissingTensorError,
-    InvalidArgumentError for another dtype, and those of ``tensorcask.sharded.load``.
+    state may lack tensors of the checkpoint. All processes raise an error if one does: StateMismatchError for tensors
+    that the checkpoint lacks or has with another dtype or shape, before anything is changed, and those of
+    ``tensorcask.sharded.load``.
 
     >>> import torch, tensorcask.torch as tct
     >>> model = torch.nn.Linear(3, 2)
     >>> _ = tct.save_sharded(model, "job", overwrite=True)
     >>> tct.load_sharded(model, "job")
     """
+    comm = comm or _default_communicator()
+    stored = sharded.stored_forms(comm, path)
+    wanted = sharded.together(comm, lambda: _wanted_of(state, path, stored))
+    sharded.load(comm, path, wanted, verify=verify)
+
+
+def _tensors_of(state: "torch.nn.Module | Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
     tensors = dict(state.state_dict() if isinstance(state, torch.nn.Module) else state)
-    wanted = []
     for name, tensor in tensors.items():
         _check_has_memory(name, tensor)
+    return tensors
+
+
+def _pieces_of(
+    state: "torch.nn.Module | Mapping[str, torch.Tensor]",
+) -> "Iterator[tuple[str, tuple[int, ...], tuple[int, ...], torch.Tensor]]":
+    for name, tensor in _tensors_of(state).items():
+        local, shape, start = _local_part(name, tensor)
+        if tensor.numel() == 0:  # in one piece, however it is divided
+            yield name, shape, (0,) * len(shape), local.new_empty(shape)
+        elif local.numel() > 0:
+            yield name, shape, start, local
+
+
+def _wanted_of(
+    state: "torch.nn.Module | Mapping[str, torch.Tensor]",
+    path: "str | os.PathLike[str]",
+    stored: "dict[str, tuple[str, tuple[int, ...]]]",
+) -> "list[tuple[str, tuple[int, ...], torch.Tensor]]":
+    """Errors: StateMismatchError, which names all tensors that do not fit."""
+    tensors = _tensors_of(state)
+    missing = [name for name in tensors if name not in stored]
+    mismatched = {}
+    for name, tensor in tensors.items():
+        if name in stored and (text := _difference(name, *stored[name], tensor)):
+            mismatched[name] = text
+    problems = list(mismatched.values())
+    if missing:
+        problems.insert(0, "the file has no " + _listed(missing))
+    if problems:
+        error = StateMismatchError(f"{os.fspath(path)}: does not fit the model: {'; '.join(problems)}")
+        error.missing_keys, error.unexpected_keys, error.mismatched_keys = missing, [], list(mismatched)
+        raise error
+    wanted = []
+    for name, tensor in tensors.items():
         local, _, start = _local_part(name, tensor)
         if local.numel() > 0:
             wanted.append((name, start, local))
-    sharded.load(comm or _default_communicator(), path, wanted, verify=verify)
+    return wanted
 
 
 def __getattr__(name: str) -> typing.Any:
@@ -377,7 +412,11 @@ def _match(state: "dict[str, torch.Tensor]", reader: _native.Reader, strict: boo
     filled = {_memory(state[name]) for name in wanted if state[name].numel() > 0}
     missing = [name for name in state if name not in reader and _memory(state[name]) not in filled]
     unexpected = [name for name in reader if name not in state and not _is_reserved(name)]
-    mismatched = {name: text for name in wanted if (text := _difference(reader.entry(name), state[name]))}
+    mismatched = {}
+    for name in wanted:
+        entry = reader.entry(name)
+        if text := _difference(name, entry.dtype, entry.shape, state[name]):
+            mismatched[name] = text
     problems = list(mismatched.values())
     if strict and unexpected:
         problems.insert(0, "the model has no " + _listed(unexpected))
@@ -404,13 +443,13 @@ def _dtype_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _difference(entry: _native.Entry, tensor: torch.Tensor) -> str:
+def _difference(name: str, stored_dtype: str, stored_shape: "tuple[int, ...]", tensor: torch.Tensor) -> str:
     """What differs, or ''."""
     dtype = _dtype_name(tensor)
-    if entry.dtype == dtype and entry.shape == tuple(tensor.shape):
+    if stored_dtype == dtype and stored_shape == tuple(tensor.shape):
         return ""
     return (
-        f"{entry.name!r} is {entry.dtype} {list(entry.shape)} in the file and {dtype} {list(tensor.shape)} in the model"
+        f"{name!r} is {stored_dtype} {list(stored_shape)} in the file and {dtype} {list(tensor.shape)} in the model"
     )
 
 

@@ -104,7 +104,7 @@ def load(
         loaded = iter(
             [on_gpus[name] if name in on_gpus else _read(reader, name, leaf) for name, leaf in leaves.items()]
         )
-        return _map(like, loaded)
+        return map_leaves(like, loaded)
 
 
 class AsyncCheckpointer(StepSaver):
@@ -170,7 +170,7 @@ def _registered(tree: Tree) -> typing.Any:
 
 
 def _leaves(tree: Tree, path: "tuple[str, ...]" = ()) -> "Iterator[tuple[tuple[str, ...], typing.Any]]":
-    """In the order in which ``_map`` asks for them."""
+    """In the order in which ``map_leaves`` asks for them."""
     if isinstance(tree, dict):
         for key, item in tree.items():
             yield from _leaves(item, (*path, str(key)))
@@ -194,18 +194,18 @@ def _text_of_key(key: typing.Any) -> str:
     return str(key)
 
 
-def _map(like: Tree, loaded: "Iterator[typing.Any]") -> Tree:
+def map_leaves(like: Tree, loaded: "Iterator[typing.Any]") -> Tree:
     """A tree like `like`, with the next value of `loaded` for each leaf."""
     if isinstance(like, dict):
-        return _same_type(like, {key: _map(item, loaded) for key, item in like.items()})
+        return _same_type(like, {key: map_leaves(item, loaded) for key, item in like.items()})
     if isinstance(like, tuple) and hasattr(like, "_fields"):
-        return type(like)(*(_map(item, loaded) for item in like))
+        return type(like)(*(map_leaves(item, loaded) for item in like))
     if isinstance(like, (list, tuple)):
-        return _same_type(like, [_map(item, loaded) for item in like])
+        return _same_type(like, [map_leaves(item, loaded) for item in like])
     tree_util = None if like is None else _registered(like)
     if tree_util is not None:
         items, structure = tree_util.tree_flatten(like, is_leaf=lambda node: node is not like)
-        return tree_util.tree_unflatten(structure, [_map(item, loaded) for item in items])
+        return tree_util.tree_unflatten(structure, [map_leaves(item, loaded) for item in items])
     return None if like is None else next(loaded)
 
 
@@ -240,7 +240,13 @@ def _form_of(leaf: typing.Any) -> "tuple[str, tuple[int, ...]]":
         leaf = np.asarray(leaf)
     if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "SUOT":
         return "string", tuple(leaf.shape)
-    return getattr(leaf.dtype, "name", str(leaf.dtype)).removeprefix("torch."), tuple(leaf.shape)
+    return dtype_name(leaf.dtype), tuple(leaf.shape)
+
+
+def dtype_name(dtype: typing.Any) -> str:
+    """The library's name of a dtype of NumPy, ml_dtypes or PyTorch."""
+    name = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+    return name.removesuffix("fn") if name.startswith(("float4", "float6")) else name
 
 
 def _check(reader: _native.Reader, leaves: "dict[str, typing.Any]", strict: bool) -> None:

@@ -22,8 +22,9 @@ FRAMEWORKS = ("torch", "keras", "jax")
 
 def modules():
     yield from (keras, trees)
-    if importlib.util.find_spec("torch") is not None:
-        yield importlib.import_module("tensorcask.torch")
+    for framework in ("jax", "torch"):
+        if importlib.util.find_spec(framework) is not None:
+            yield importlib.import_module(f"tensorcask.{framework}")
 
 
 def documented():
