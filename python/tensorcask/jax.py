@@ -128,7 +128,7 @@ def _plain_array(name: str, leaf: typing.Any) -> typing.Any:
 
 
 def _is_key(leaf: typing.Any) -> bool:
-    return bool(jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def _start_of(index: "tuple[slice, ...]") -> "tuple[int, ...]":

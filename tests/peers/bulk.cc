@@ -5,6 +5,8 @@
 //                                  prints a tensor that cannot be read as one of dtype "error", with the message
 //   bulk slices PREFIX             for each line "NAME SLICE" from stdin, prints that part of the tensor
 //   bulk merge TARGET SOURCE...    merges checkpoints
+//   bulk sharded PREFIX RANKS      saves the tensors from stdin as a job of so many ranks; SHARD is the rank that has
+//   one
 //
 // OPTION: --shards=N --alignment=N --level=stored|default|high --overwrite --preserve. With --preserve the writer
 // stores the last two axes of a tensor exchanged, without a copy of the elements, so that the tensor has strides.
@@ -21,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -38,6 +41,8 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
 #include "tensorcask/serialize/payload/payload_header.h"
+#include "tensorcask/serialize/sharded/communicator.h"
+#include "tensorcask/serialize/sharded/sharded_save.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -179,6 +184,36 @@ absl::Status Write(const std::vector<std::string>& arguments) {
   }
 }
 
+absl::Status WriteSharded(const std::vector<std::string>& arguments) {
+  int size = 0;
+  if (arguments.size() != 2 || !absl::SimpleAtoi(arguments[1], &size) || size < 1) {
+    return absl::InvalidArgumentError("sharded takes PREFIX RANKS");
+  }
+  std::vector<std::vector<LocalPiece>> pieces(static_cast<size_t>(size));
+  while (true) {
+    CASK_ASSIGN_OR_RETURN(const std::optional<Item> item, ReadItem(std::cin));
+    if (!item.has_value()) break;
+    if (item->shard < 0 || item->shard >= size) return absl::InvalidArgumentError("there is no such rank");
+    pieces[static_cast<size_t>(item->shard)].push_back(
+        {item->name,
+         item->full_shape,
+         item->slice.value_or(TensorSlice::Full(item->full_shape.rank())),
+         item->tensor,
+         {}});
+  }
+  ShardedSaveOptions options;
+  options.sync = false;
+  const std::vector<std::unique_ptr<Communicator>> ranks = MakeThreadCommunicators(size);
+  std::vector<absl::Status> statuses(pieces.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    threads.emplace_back(
+        [&, i] { statuses[i] = ShardedSave(ranks[i].get(), arguments[0], pieces[i], options).status(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses[0];
+}
+
 absl::Status Read(const std::vector<std::string>& arguments) {
   const std::string mode = arguments.size() > 1 ? arguments[1] : "read";
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(arguments[0]));
@@ -217,6 +252,7 @@ absl::Status ReadSlices(const std::vector<std::string>& arguments) {
 
 absl::Status Run(const std::string& command, const std::vector<std::string>& arguments) {
   if (command == "write") return Write(arguments);
+  if (command == "sharded") return WriteSharded(arguments);
   if (command == "read") return Read(arguments);
   if (command == "slices") return ReadSlices(arguments);
   if (command == "merge") {
@@ -233,7 +269,7 @@ absl::Status Run(const std::string& command, const std::vector<std::string>& arg
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   if (argc < 3) {
-    std::cerr << "usage: bulk write|read|slices|merge PATH ...\n";
+    std::cerr << "usage: bulk write|sharded|read|slices|merge PATH ...\n";
     return 2;
   }
   const absl::Status status = tensorcask::Run(argv[1], {argv + 2, argv + argc});

@@ -85,6 +85,11 @@ def write(prefix, items, *options):
     _finished(BULK, ["write", prefix, *options], stdin=b"".join(_line(item) + item.data for item in items))
 
 
+def write_sharded(prefix, items, ranks):
+    """Saves a checkpoint as a job of so many ranks: the shard of an item is the rank that has it."""
+    _finished(BULK, ["sharded", prefix, ranks], stdin=b"".join(_line(item) + item.data for item in items))
+
+
 def read(prefix, mode="read"):
     """All tensors of a checkpoint: {name: Stored}. Raises Refused. Mode: read, map or all."""
     return {item.name: item for item in _parsed(_finished(BULK, ["read", prefix, mode]))}

@@ -35,6 +35,19 @@ def part_of(array, starts, lengths):
     return array[tuple(slice(start, start + length) for start, length in zip(starts, lengths))]
 
 
+def random_pieces(rng, shape, ranks):
+    """[(starts, lengths), ...]: axes in up to `ranks` pieces of one length, but for the last; `shape` in all."""
+    places = [((), ())]
+    for dim in shape:
+        most = ranks if np.prod(shape) > 0 and rng.integers(0, 2) else 1
+        length = max(1, -(-dim // int(rng.integers(1, most + 1)))) if most > 1 else dim
+        ranges = [(start, min(length, dim - start)) for start in range(0, dim, length)] if dim else [(0, 0)]
+        places = [
+            (starts + (start,), lengths + (count,)) for starts, lengths in places for start, count in ranges
+        ]
+    return places
+
+
 class Checkpoints(peer.Scratch):
     def assert_reproduced(self, source, copy):
         """All files of the checkpoint are the same, byte for byte."""
@@ -286,6 +299,41 @@ class Checkpoints(peer.Scratch):
         self.assert_same(values(ours.read(self.path("merged"))), expected)
         self.assert_same(theirs.load(self.path("merged")), expected)
         peer.carried(TF, "we write, it merges, both read", len(expected))
+
+    def test_jobs_of_many_processes(self):
+        """Random layouts of jobs: uneven pieces, replicas, ranks that hold nothing of a tensor, or of all."""
+        rng = np.random.default_rng(43)
+        count = 0
+        for turn in range(20):
+            ranks = int(rng.choice([2, 3, 4, 8]))
+            expected, items = {}, []
+            for number in range(int(rng.integers(3, 9))):
+                shape = tuple(int(rng.integers(0, 8)) for _ in range(int(rng.integers(0, 4))))
+                dtype = str(rng.choice(theirs.SLICED if np.prod(shape) > 1 else theirs.DTYPES))
+                array = random_tensors.random_array(rng, dtype, shape)
+                name = f"layer/{number}".encode()
+                expected[name] = (dtype, shape, random_tensors.data_of(array))
+                for starts, lengths in random_pieces(rng, shape, ranks):
+                    piece, data = slice_text(shape, starts, lengths), part_of(array, starts, lengths)
+                    for rank in rng.choice(ranks, int(rng.integers(1, ranks + 1)), replace=False):
+                        items.append(
+                            ours.Stored(name, dtype, shape, random_tensors.data_of(data), piece or "*", int(rank))
+                        )
+            with self.subTest(turn=turn, ranks=ranks):
+                ours.write_sharded(self.path(f"job{turn}"), items, ranks)
+                self.assertTrue(os.path.exists(self.path(f"job{turn}.data-{ranks - 1:05}-of-{ranks:05}")))
+                self.assert_same(theirs.load(self.path(f"job{turn}")), expected)
+                self.assert_same(theirs.restore_all(self.path(f"job{turn}"), expected), expected)
+                for name, (dtype, shape, _) in expected.items():
+                    if np.prod(shape) < 2:
+                        continue
+                    starts, lengths = random_slice(rng, shape)
+                    text = " ".join(map(str, shape)) + " " + slice_text(shape, starts, lengths)
+                    restored = theirs.restore(self.path(f"job{turn}"), name, tf.as_dtype(dtype), text)
+                    whole = theirs.restore(self.path(f"job{turn}"), name, tf.as_dtype(dtype)).numpy()
+                    self.assertEqual(theirs.value_of(restored)[2], part_of(whole, starts, lengths).tobytes(), name)
+                count += len(expected)
+        peer.carried(TF, "a job of ours writes, it reads", count)
 
     def test_overwritten(self):
         first, second = random_tensors.arrays(31, theirs.DTYPES[:9], 1), random_tensors.arrays(32, theirs.DTYPES[9:], 1)
