@@ -276,6 +276,7 @@ def _check_bytes(path: "str | os.PathLike[str]", base: "str | os.PathLike[str] |
 def save_sharded(
     state: "torch.nn.Module | Mapping[str, torch.Tensor]",
     path: "str | os.PathLike[str]",
+    optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
     *,
     comm: "sharded.Communicator | None" = None,
     **options: typing.Any,
@@ -283,7 +284,8 @@ def save_sharded(
     """Saves the state that the processes of a job hold together as one checkpoint; every process calls it.
 
     Of a ``DTensor`` (FSDP2, tensor parallelism) each process gives its own part; a plain tensor is the same on all
-    processes, and one of them writes it. `comm` is by default that of ``torch.distributed``, or of one process. The
+    processes, and one of them writes it. The state of an optimizer has the form that ``save_state_dict`` gives it, so
+    all processes have the same parameters. `comm` is by default that of ``torch.distributed``, or of one process. The
     options and the result are those of ``tensorcask.sharded.save``.
 
     >>> import torch, tensorcask as tc, tensorcask.torch as tct
@@ -291,12 +293,13 @@ def save_sharded(
     >>> tc.load("linear_of_job")["weight"].shape
     (2, 3)
     """
-    return sharded.save(comm or _default_communicator(), path, _pieces_of(state), **options)
+    return sharded.save(comm or _default_communicator(), path, _pieces_of(state, optimizer), **options)
 
 
 def load_sharded(
     state: "torch.nn.Module | Mapping[str, torch.Tensor]",
     path: "str | os.PathLike[str]",
+    optimizer: "Stateful | Mapping[str, Stateful] | None" = None,
     *,
     comm: "sharded.Communicator | None" = None,
     verify: bool = True,
@@ -304,9 +307,9 @@ def load_sharded(
     """Reads a checkpoint into the tensors of a state, of a ``DTensor`` into its local part; every process calls it.
 
     The checkpoint may have been saved by another number of processes, with other parts, or by any other program. The
-    state may lack tensors of the checkpoint. All processes raise an error if one does: StateMismatchError for tensors
-    that the checkpoint lacks or has with another dtype or shape, before anything is changed, and those of
-    ``tensorcask.sharded.load``.
+    state may lack tensors of the checkpoint. An optimizer gets the parts of its state that belong to the parts of its
+    parameters. All processes raise an error if one does: StateMismatchError for tensors that the checkpoint lacks or
+    has with another dtype or shape, before anything is changed, and those of ``tensorcask.sharded.load``.
 
     >>> import torch, tensorcask.torch as tct
     >>> model = torch.nn.Linear(3, 2)
@@ -316,20 +319,20 @@ def load_sharded(
     comm = comm or _default_communicator()
     stored = sharded.stored_forms(comm, path)
     wanted = sharded.together(comm, lambda: _wanted_of(state, path, stored))
+    values: "list[tuple[Stateful, typing.Any]]" = []
+    if optimizer is not None:
+        tree = _tree_of_job(comm, path)
+        values, of_optimizers = sharded.together(comm, lambda: _memory_for(optimizer, tree, path, stored))
+        wanted += of_optimizers
     sharded.load(comm, path, wanted, verify=verify)
-
-
-def _tensors_of(state: "torch.nn.Module | Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
-    tensors = dict(state.state_dict() if isinstance(state, torch.nn.Module) else state)
-    for name, tensor in tensors.items():
-        _check_has_memory(name, tensor)
-    return tensors
+    for stateful, value in values:
+        stateful.load_state_dict(value)
 
 
 def _pieces_of(
-    state: "torch.nn.Module | Mapping[str, torch.Tensor]",
+    state: "torch.nn.Module | Mapping[str, torch.Tensor]", optimizer: "Stateful | Mapping[str, Stateful] | None"
 ) -> "Iterator[tuple[str, tuple[int, ...], tuple[int, ...], torch.Tensor]]":
-    for name, tensor in _tensors_of(state).items():
+    for name, tensor in typing.cast("dict[str, torch.Tensor]", flatten(state, optimizer)).items():
         local, shape, start = _local_part(name, tensor)
         if tensor.numel() == 0:  # in one piece, however it is divided
             yield name, shape, (0,) * len(shape), local.new_empty(shape)
@@ -343,7 +346,9 @@ def _wanted_of(
     stored: "dict[str, tuple[str, tuple[int, ...]]]",
 ) -> "list[tuple[str, tuple[int, ...], torch.Tensor]]":
     """Errors: StateMismatchError, which names all tensors that do not fit."""
-    tensors = _tensors_of(state)
+    tensors = dict(state.state_dict() if isinstance(state, torch.nn.Module) else state)
+    for name, tensor in tensors.items():
+        _check_has_memory(name, tensor)
     missing = [name for name in tensors if name not in stored]
     mismatched = {}
     for name, tensor in tensors.items():
@@ -356,12 +361,83 @@ def _wanted_of(
         error = StateMismatchError(f"{os.fspath(path)}: does not fit the model: {'; '.join(problems)}")
         error.missing_keys, error.unexpected_keys, error.mismatched_keys = missing, [], list(mismatched)
         raise error
-    wanted = []
-    for name, tensor in tensors.items():
-        local, _, start = _local_part(name, tensor)
-        if local.numel() > 0:
-            wanted.append((name, start, local))
-    return wanted
+    return [piece for name, tensor in tensors.items() for piece in _wanted_part(name, tensor)]
+
+
+def _wanted_part(name: str, tensor: torch.Tensor) -> "list[tuple[str, tuple[int, ...], torch.Tensor]]":
+    local, _, start = _local_part(name, tensor)
+    return [(name, start, local)] if local.numel() > 0 else []
+
+
+def _tree_of_job(comm: "sharded.Communicator", path: "str | os.PathLike[str]") -> bytes:
+    """The JSON of the state of optimizers, which the first process reads."""
+
+    def read() -> bytes:
+        if comm.rank != 0:
+            return b""
+        with _native.open(path) as reader:
+            return _read_tree(reader)
+
+    return comm.broadcast(sharded.together(comm, read), 0)
+
+
+class _Stored(typing.NamedTuple):
+    """A tensor of the state of an optimizer that has no memory yet."""
+
+    name: str
+
+
+def _memory_for(
+    optimizer: "Stateful | Mapping[str, Stateful]",
+    tree: bytes,
+    path: "str | os.PathLike[str]",
+    stored: "dict[str, tuple[str, tuple[int, ...]]]",
+) -> "tuple[list[tuple[Stateful, typing.Any]], list[tuple[str, tuple[int, ...], torch.Tensor]]]":
+    """The state to load into each, with memory for its tensors, and what is to be read into that."""
+    where = f"{os.fspath(path)}: {_TREE}"
+    state = _plain.decode(_plain.from_json(tree, where), _Stored, where)
+    wanted: "list[tuple[str, tuple[int, ...], torch.Tensor]]" = []
+
+    def fill(value: typing.Any, parameter: "torch.Tensor | None") -> typing.Any:
+        """`value` with memory in place of names. A tensor of the shape of its parameter is divided as that is."""
+        if isinstance(value, _Stored):
+            if value.name not in stored or not hasattr(torch, stored[value.name][0]):
+                raise DataLossError(f"{where} names the tensor {value.name!r}, which the file does not have")
+            dtype, shape = getattr(torch, stored[value.name][0]), stored[value.name][1]
+            if parameter is not None and tuple(parameter.shape) == shape:
+                made = torch.zeros_like(parameter.detach(), dtype=dtype, memory_format=torch.contiguous_format)
+            else:
+                made = torch.zeros(shape, dtype=dtype)
+            wanted.extend(_wanted_part(value.name, made))
+            return made
+        if isinstance(value, dict):
+            return {key: fill(item, parameter) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(fill(item, parameter) for item in value)
+        return value
+
+    values = []
+    for stateful, value in _states_of(optimizer, state, where):
+        of_parameters = _parameters_by_number(stateful, value)
+        if of_parameters:
+            rest = {key: fill(item, None) for key, item in value.items() if key != "state"}
+            each = {number: fill(item, of_parameters.get(number)) for number, item in value["state"].items()}
+            values.append((stateful, {**rest, "state": each}))
+        else:
+            values.append((stateful, fill(value, None)))
+    return values, wanted
+
+
+def _parameters_by_number(stateful: Stateful, value: typing.Any) -> "dict[typing.Any, torch.Tensor]":
+    """The parameters of an optimizer by their keys in the state `value`; empty if these are not those of PyTorch."""
+    groups = getattr(stateful, "param_groups", None)
+    stored_groups = value.get("param_groups") if isinstance(value, dict) else None
+    if not isinstance(groups, list) or not isinstance(stored_groups, list) or not isinstance(value.get("state"), dict):
+        return {}
+    found: "dict[typing.Any, torch.Tensor]" = {}
+    for own, stored in zip(groups, stored_groups):
+        found.update(zip(stored["params"], own["params"]))
+    return found
 
 
 def __getattr__(name: str) -> typing.Any:
@@ -489,19 +565,28 @@ def _read_optimizers(
     optimizer: "Stateful | Mapping[str, Stateful]", reader: _native.Reader
 ) -> "list[tuple[Stateful, typing.Any]]":
     """The state to load into each."""
-    if _TREE not in reader:
-        raise MissingTensorError(f"{reader.path}: has no {_TREE!r}: it was saved without an optimizer")
     where = f"{reader.path}: {_TREE}"
-    tree = reader.read(_TREE, tensor=True)
-    if tree.dtype != "uint8" or len(tree.shape) != 1:
-        raise DataLossError(f"{where} is {tree.dtype} {list(tree.shape)}; wanted one axis of uint8")
 
     def read(name: str) -> object:
         if name not in reader:
             raise DataLossError(f"{where} names the tensor {name!r}, which the file does not have")
         return to_torch(reader.read(name, tensor=True))
 
-    state = _plain.decode(_plain.from_json(tree.numpy().tobytes(), where), read, where)
+    return _states_of(optimizer, _plain.decode(_plain.from_json(_read_tree(reader), where), read, where), where)
+
+
+def _read_tree(reader: _native.Reader) -> bytes:
+    if _TREE not in reader:
+        raise MissingTensorError(f"{reader.path}: has no {_TREE!r}: it was saved without an optimizer")
+    tree = reader.read(_TREE, tensor=True)
+    if tree.dtype != "uint8" or len(tree.shape) != 1:
+        raise DataLossError(f"{reader.path}: {_TREE} is {tree.dtype} {list(tree.shape)}; wanted one axis of uint8")
+    return bytes(tree.numpy().tobytes())
+
+
+def _states_of(
+    optimizer: "Stateful | Mapping[str, Stateful]", state: typing.Any, where: str
+) -> "list[tuple[Stateful, typing.Any]]":
     if not isinstance(optimizer, Mapping):
         return [(optimizer, state)]
     if not isinstance(state, dict) or state.keys() != optimizer.keys():

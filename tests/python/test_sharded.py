@@ -12,6 +12,9 @@ import pytest
 import tensorcask as tc
 import tensorcask.sharded as tcs
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from store_server import StoreServer  # noqa: E402
+
 RANKS = pathlib.Path(__file__).parent / "sharded_ranks.py"
 
 
@@ -73,11 +76,12 @@ def test_an_exception_of_the_communicator_ends_the_save(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def run(step, size, folder):
+def run(steps, size, folder, *store):
+    (folder / f"meeting-{steps.partition(',')[0]}").unlink(missing_ok=True)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     ranks = [
         subprocess.Popen(
-            [sys.executable, str(RANKS), step, str(rank), str(size), str(folder)], env=environment,
+            [sys.executable, str(RANKS), steps, str(rank), str(size), str(folder), *store], env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
         )
         for rank in range(size)
@@ -98,30 +102,30 @@ def test_jobs_of_torch_exchange_bytes(torch_job, tmp_path):
     run("communicator", 3, tmp_path)
 
 
-def test_declarations_that_disagree_are_refused(torch_job, tmp_path):
-    run("refused", 2, tmp_path)
+def test_what_is_refused(torch_job, tmp_path):
+    run("refused,misfits", 2, tmp_path)
 
 
-def test_a_model_of_four_ranks_is_loaded_by_three_and_by_one(torch_job, tmp_path):
-    run("save", 4, tmp_path)
+def test_a_model_of_four_ranks_is_loaded_by_three_and_by_one(torch_job, tmp_path, monkeypatch):
+    """With its optimizer, by our functions and by torch.distributed.checkpoint, on disk and in a store."""
+    server = StoreServer()
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    run("save,uneven,train", 4, tmp_path, "s3://bucket/run")
     for size in (3, 1):
-        (tmp_path / "meeting-load").unlink(missing_ok=True)
-        run("load", size, tmp_path)
-    from torch import nn  # and by a program that knows nothing of jobs
+        run("load,go_on", size, tmp_path, "s3://bucket/run")
+    import torch  # and by a program that knows nothing of jobs
 
     import tensorcask.torch as tct
 
-    first = nn.Linear(7, 5)
-    tct.load_state_dict(nn.ModuleDict({"first": first}), tmp_path / "model", strict=False)
-    assert tc.load(tmp_path / "model")["count"].tolist() == [0, 1, 2]
-    assert bool(tc.verify(tmp_path / "model"))
-
-
-def test_dcp_saves_with_four_ranks_and_loads_with_three_and_one(torch_job, tmp_path):
-    run("dcp_save", 4, tmp_path)
-    for size in (3, 1):
-        (tmp_path / "meeting-dcp_load").unlink(missing_ok=True)
-        run("dcp_load", size, tmp_path)
+    model = torch.nn.ModuleDict({"first": torch.nn.Linear(7, 5), "second": torch.nn.Linear(5, 3, dtype=torch.float64)})
+    optimizer = torch.optim.AdamW(model.parameters())
+    for path in (tmp_path / "trained", "s3://bucket/run/trained"):
+        tct.load_state_dict(model, path, optimizer, strict=False)
+        assert optimizer.state_dict()["state"][0]["exp_avg"].abs().sum() > 0
+        assert tc.load(path)["count"].tolist() == [0, 1, 2] and bool(tc.verify(path))
+    assert server.uploads == {} and "bucket/run/trained_dcp.index" in server.objects
+    server.close()
 
 
 def test_pickles_of_dcp_run_nothing(torch_job, tmp_path):
