@@ -194,12 +194,17 @@ absl::Status CheckDescriptor(const ZipMember& member, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-constexpr size_t kUsualExtraBytes = 128;  // of a local header, at most
+// Of a local header, with the extra fields that programs write.
+uint64_t UsualHeaderBytes(const ZipMember& member) {
+  constexpr size_t kUsualExtraBytes = 128;  // at most
+  return kLocalBytes + member.name.size() + kUsualExtraBytes;
+}
+
+constexpr uint64_t kMostDescriptorBytes = 24;
 
 // Fetches what CheckLocal and then the caller read, if that is better than to read it step by step.
 std::shared_ptr<void> FetchHeaders(const ByteSource& file, uint64_t directory_offset,
                                    const std::vector<ZipMember*>& sorted, uint64_t data_bytes) {
-  constexpr uint64_t kDescriptorBytes = 24;           // at most
   constexpr uint64_t kGapBytes = uint64_t{64} << 10;  // the elements between headers are not wanted
   if (file.read_shape().in_flight <= 1) return nullptr;
   std::vector<FileRange> ranges;
@@ -209,10 +214,10 @@ std::shared_ptr<void> FetchHeaders(const ByteSource& file, uint64_t directory_of
     if (end <= member.header_offset) continue;
     const uint64_t available = end - member.header_offset;
     const uint64_t start_bytes = data_bytes == 0 ? 0 : member.deflated ? kFirstInputBytes : data_bytes;
-    const uint64_t wanted = kLocalBytes + member.name.size() + kUsualExtraBytes + start_bytes;
+    const uint64_t wanted = UsualHeaderBytes(member) + start_bytes;
     ranges.push_back({member.header_offset, std::min(available, wanted)});
-    if ((member.flags & kFlagDescriptor) != 0 && available > wanted + kDescriptorBytes) {
-      ranges.push_back({end - kDescriptorBytes, kDescriptorBytes});
+    if ((member.flags & kFlagDescriptor) != 0 && available > wanted + kMostDescriptorBytes) {
+      ranges.push_back({end - kMostDescriptorBytes, kMostDescriptorBytes});
     }
   }
   AnnounceOptions options;
@@ -221,33 +226,71 @@ std::shared_ptr<void> FetchHeaders(const ByteSource& file, uint64_t directory_of
   return file.Announce(ranges, options);
 }
 
-// Compares the local header with the directory and sets data_offset. The member ends at `end`.
-absl::Status CheckLocal(const ByteSource& file, uint64_t end, ZipMember* member) {
+// Reads local headers and data descriptors with the headers that begin soon behind them: small members lie close
+// together, and large ones far apart.
+class HeaderReader {
+ public:
+  // `sorted` are in the order of the file, and the last one ends at `directory_offset`. All of these outlive it.
+  HeaderReader(const ByteSource& file, const std::vector<ZipMember*>& sorted, uint64_t directory_offset)
+      : file_(file), sorted_(sorted), directory_offset_(directory_offset) {}
+
+  // Bytes of the file, until the next call. The next header behind `offset` is that of member `next`, or none is.
+  absl::StatusOr<absl::string_view> Read(uint64_t offset, uint64_t bytes, size_t next) {
+    if (offset < start_ || !RangeFits(offset - start_, bytes, bytes_.size())) {
+      bytes_.resize(static_cast<size_t>(std::max(bytes, EndOfGroup(offset, next) - offset)));
+      start_ = offset;
+      CASK_RETURN_IF_ERROR(file_.ReadAt(offset, absl::MakeSpan(&bytes_[0], bytes_.size())));
+    }
+    return absl::string_view(bytes_).substr(static_cast<size_t>(offset - start_), static_cast<size_t>(bytes));
+  }
+
+ private:
+  // Behind the last header that ends within kMostBytes of `start`; `start` if none does.
+  uint64_t EndOfGroup(uint64_t start, size_t next) const {
+    constexpr uint64_t kMostBytes = uint64_t{64} << 10;
+    uint64_t end = start;
+    for (; next < sorted_.size() && sorted_[next]->header_offset < directory_offset_; ++next) {
+      const uint64_t header = sorted_[next]->header_offset;
+      const uint64_t header_bytes = std::min(UsualHeaderBytes(*sorted_[next]), directory_offset_ - header);
+      if (header - start + header_bytes > kMostBytes) break;
+      end = header + header_bytes;
+    }
+    return end;
+  }
+
+  const ByteSource& file_;
+  const std::vector<ZipMember*>& sorted_;
+  const uint64_t directory_offset_;
+  uint64_t start_ = 0;  // of bytes_ in the file
+  std::string bytes_;
+};
+
+// Compares the local header of member `i` with the directory and sets data_offset. The member ends at `end`.
+absl::Status CheckLocal(uint64_t end, size_t i, HeaderReader* headers, ZipMember* member) {
   const uint64_t available = end - member->header_offset;
   if (available < kLocalBytes + member->name.size()) return Damaged("overlaps the next member");
-  std::string header(std::min<uint64_t>(available, kLocalBytes + member->name.size() + kUsualExtraBytes), '\0');
-  CASK_RETURN_IF_ERROR(file.ReadAt(member->header_offset, absl::MakeSpan(&header[0], header.size())));
+  CASK_ASSIGN_OR_RETURN(absl::string_view header,
+                        headers->Read(member->header_offset, std::min(available, UsualHeaderBytes(*member)), i));
   if (U32(header.data()) != kLocalSignature) return Damaged(absl::StrCat("has no header at ", member->header_offset));
   const uint64_t extra_bytes = U16(header.data() + 28);
   const uint64_t header_bytes = kLocalBytes + U16(header.data() + 26) + extra_bytes;
   if (U16(header.data() + 26) != member->name.size() ||
-      header.compare(kLocalBytes, member->name.size(), member->name) != 0) {
+      header.substr(kLocalBytes, member->name.size()) != member->name) {
     return Damaged("has another name in its own header");
   }
   if (available < header_bytes || available - header_bytes < member->stored_bytes) {
     return Damaged("overlaps the next member");
   }
   if (header.size() < header_bytes) {
-    header.resize(header_bytes);
-    CASK_RETURN_IF_ERROR(file.ReadAt(member->header_offset, absl::MakeSpan(&header[0], header.size())));
+    CASK_ASSIGN_OR_RETURN(header, headers->Read(member->header_offset, header_bytes, i));
   }
   if (U16(header.data() + 6) != member->flags || U16(header.data() + 8) != (member->deflated ? kDeflated : kStored)) {
     return Damaged("has other flags or another method in its own header");
   }
   uint64_t stored_bytes = U32(header.data() + 18);
   uint64_t size_bytes = U32(header.data() + 22);
-  CASK_RETURN_IF_ERROR(UnmaskZip64(absl::string_view(header).substr(header_bytes - extra_bytes, extra_bytes),
-                                   {&size_bytes, &stored_bytes}));
+  CASK_RETURN_IF_ERROR(
+      UnmaskZip64(header.substr(header_bytes - extra_bytes, extra_bytes), {&size_bytes, &stored_bytes}));
   const bool has_descriptor = (member->flags & kFlagDescriptor) != 0;
   if (!Agrees(U32(header.data() + 14), member->crc32, has_descriptor) ||
       !Agrees(stored_bytes, member->stored_bytes, has_descriptor) ||
@@ -260,10 +303,9 @@ absl::Status CheckLocal(const ByteSource& file, uint64_t end, ZipMember* member)
     return rest == 0 ? absl::OkStatus()
                      : Damaged(absl::StrCat("is followed by ", rest, rest == 1 ? " byte" : " bytes", " of no member"));
   }
-  char descriptor[24];
-  if (rest > sizeof(descriptor)) return CheckDescriptor(*member, absl::string_view(descriptor, 0));
-  CASK_RETURN_IF_ERROR(file.ReadAt(end - rest, absl::MakeSpan(descriptor, rest)));
-  return CheckDescriptor(*member, absl::string_view(descriptor, rest));
+  if (rest > kMostDescriptorBytes) return CheckDescriptor(*member, "");
+  CASK_ASSIGN_OR_RETURN(const absl::string_view descriptor, headers->Read(end - rest, rest, i + 1));
+  return CheckDescriptor(*member, descriptor);
 }
 
 // The members must follow one another from the first byte to the directory.
@@ -278,6 +320,7 @@ absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, boo
   if (start != 0)
     return Damaged(absl::StrCat(start, start == 1 ? " byte" : " bytes", " of no member at the start of the file"));
   ahead->fetched = FetchHeaders(file, directory_offset, sorted, ahead->data_bytes);
+  HeaderReader headers(file, sorted, directory_offset);
   for (size_t i = 0; i < sorted.size(); ++i) {
     const uint64_t end = i + 1 < sorted.size() ? sorted[i + 1]->header_offset : directory_offset;
     absl::Status status;
@@ -287,7 +330,7 @@ absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, boo
                                         : absl::StrCat("begins at ", sorted[i]->header_offset,
                                                        ", behind the other members' end at ", directory_offset));
     } else if (sorted[i]->status.ok()) {
-      status = CheckLocal(file, end, sorted[i]);
+      status = CheckLocal(end, i, &headers, sorted[i]);
       if (list_damaged && IsAboutMember(status)) std::swap(sorted[i]->status, status);
     }
     if (!status.ok()) return Annotate(status, absl::StrCat("member ", Quoted(sorted[i]->name)));

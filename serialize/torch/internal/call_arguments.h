@@ -29,7 +29,7 @@ class CallArguments {
   bool IsList(size_t i) const {
     return Is(i, Object::Kind::kTuple) || Is(i, Object::Kind::kSize) || Is(i, Object::Kind::kList);
   }
-  const std::vector<Ref>& list(size_t i) const { return builder_->pickle().items(items_[i]); }
+  absl::Span<const Ref> list(size_t i) const { return builder_->pickle().items(items_[i]); }
   PickleBuilder& builder() const { return *builder_; }
 
   // The global of this use that argument `i` names; null if it is another thing.

@@ -68,7 +68,7 @@ class MetadataReader {
   Ref Attribute(Ref ref, absl::string_view name) const {
     const Ref state = pickle_.instances[pickle_.object(ref).index].state;
     if (!Is(state, Kind::kDict)) return kNoRef;
-    const std::vector<Ref>& items = pickle_.items(state);
+    const absl::Span<const Ref> items = pickle_.items(state);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
       if (Is(items[i], Kind::kText) && pickle_.object(items[i]).text == name) return items[i + 1];
     }
@@ -99,7 +99,7 @@ class MetadataReader {
     return absl::StrCat("[", absl::StrJoin(*offsets, ","), "]", name);
   }
 
-  absl::Status ListPlaces(const std::vector<Ref>& entries) {
+  absl::Status ListPlaces(absl::Span<const Ref> entries) {
     for (size_t i = 0; i + 1 < entries.size(); i += 2) {
       if (!IsOf(entries[i], absl::StrCat(kMetadataModule, "MetadataIndex"))) {
         return BadMetadata("a key of \"storage_data\" is not a MetadataIndex");
@@ -159,7 +159,7 @@ class MetadataReader {
 
   // ---- Entries ------------------------------------------------------------------------------------------------------
 
-  absl::Status ListEntries(const std::vector<Ref>& entries) {
+  absl::Status ListEntries(absl::Span<const Ref> entries) {
     if (entries.size() / 2 > LimitOf(limits_.max_entries)) {
       return PastLimit(absl::StrCat("has ", entries.size() / 2, " tensors"), "max_entries", limits_.max_entries);
     }
@@ -225,7 +225,7 @@ class MetadataReader {
     if (!Is(state, Kind::kTuple) || pickle_.items(state).size() < kFewest) {
       return BadMetadata(absl::StrCat("its properties are not a tuple of ", kFewest, " or more"));
     }
-    const std::vector<Ref>& items = pickle_.items(state);
+    const absl::Span<const Ref> items = pickle_.items(state);
     if (!Is(items[0], Kind::kGlobal)) return BadMetadata("its properties do not begin with a dtype");
     const Global& dtype = pickle_.globals[pickle_.object(items[0]).index];
     if (dtype.use != GlobalUse::kDType) return BadMetadata("its properties do not begin with a dtype");
@@ -251,10 +251,10 @@ class MetadataReader {
     constexpr size_t kMostSteps = 1000;
     const Ref data = Attribute(pickle_.root, "planner_data");
     if (!Is(data, Kind::kDict)) return absl::OkStatus();
-    const std::vector<Ref>& entries = pickle_.items(data);
+    const absl::Span<const Ref> entries = pickle_.items(data);
     for (size_t i = 0; i + 1 < entries.size(); i += 2) {
       if (!Is(entries[i], Kind::kText) || !Is(entries[i + 1], Kind::kTuple)) continue;
-      const std::vector<Ref>& items = pickle_.items(entries[i + 1]);
+      const absl::Span<const Ref> items = pickle_.items(entries[i + 1]);
       if (items.empty()) continue;
       if (items.size() > kMostSteps) {
         return absl::UnimplementedError(absl::StrCat("the entry ", Quoted(pickle_.object(entries[i]).text), " lies in ",

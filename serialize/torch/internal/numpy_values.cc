@@ -157,7 +157,7 @@ absl::string_view InOrder(const NumpyDType& dtype, absl::Span<const int64_t> siz
 absl::StatusOr<NumpyArray> ArrayOf(Ref size, const NumpyDType& dtype, bool is_fortran, absl::string_view bytes,
                                    PickleBuilder* builder) {
   constexpr size_t kMostAxes = 64;  // of NumPy
-  const std::vector<Ref>& items = builder->pickle().items(size);
+  const absl::Span<const Ref> items = builder->pickle().items(size);
   if (items.size() > kMostAxes) {
     return absl::DataLossError(absl::StrCat("an array of NumPy has ", items.size(), " axes; at most ", kMostAxes));
   }

@@ -294,7 +294,7 @@ class Machine {
         const Object keywords = builder_.object(Pop());
         const Ref arguments = Pop();
         const Ref callable = Pop();
-        if (keywords.kind != Kind::kDict || !pickle_.lists[keywords.index].empty()) {
+        if (keywords.kind != Kind::kDict || pickle_.lists[keywords.index].size != 0) {
           return Bad("makes an object with arguments by name");
         }
         return Push(Call(callable, arguments, &builder_));

@@ -18,12 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/torch/internal/globals.h"
 #include "tensorcask/tensor/dtype.h"
@@ -111,6 +113,13 @@ struct Instance {
   Ref entries = kNoRef;  // a dict: of a class derived from dict
 };
 
+// The items of a list, in Pickle::list_memory. They stay where they are, until this list gets more.
+struct RefList {
+  Ref* items = nullptr;
+  size_t size = 0;
+  size_t capacity = 0;
+};
+
 struct NumpyDType {
   DType dtype = DType::kInvalid;
   bool big_endian = false;
@@ -129,7 +138,8 @@ struct Pickle {
   Ref root = kNoRef;
   size_t size_bytes = 0;  // of the pickle; more may follow
   std::vector<Object> objects;
-  std::vector<std::vector<Ref>> lists;
+  std::vector<RefList> lists;
+  std::vector<std::unique_ptr<Ref[]>> list_memory;  // in few blocks: a tensor has several small lists
   std::vector<std::complex<double>> complexes;
   std::vector<Global> globals;
   std::vector<Storage> storages;
@@ -142,7 +152,10 @@ struct Pickle {
   std::vector<std::string> opaque_names;  // of the globals outside the table, each once
 
   const Object& object(Ref ref) const { return objects[ref]; }
-  const std::vector<Ref>& items(Ref ref) const { return lists[objects[ref].index]; }
+  absl::Span<const Ref> items(Ref ref) const {
+    const RefList& list = lists[objects[ref].index];
+    return {list.items, list.size};
+  }
 };
 
 struct PickleOptions {

@@ -1,5 +1,6 @@
 #include "tensorcask/serialize/torch/internal/pickle_builder.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace tensorcask::torch {
@@ -9,6 +10,7 @@ PickleBuilder::PickleBuilder(Pickle* pickle, DecodeQuota* quota) : pickle_(pickl
     pickle_->objects.emplace_back();
     pickle_->objects.back().kind = kind;
   }
+  ints_.fill(kNoRef);
   pickle_->objects[Bool(true)].integer = 1;
 }
 
@@ -35,9 +37,12 @@ Ref PickleBuilder::Push(Object::Kind kind, uint64_t index) {
 }
 
 Ref PickleBuilder::Int(int64_t value) {
+  Ref* const shared = value >= 0 && value < kSharedInts ? &ints_[static_cast<size_t>(value)] : nullptr;
+  if (shared != nullptr && *shared != kNoRef) return *shared;
   if (!Charge(sizeof(Object))) return None();
   const Ref ref = Push(Object::Kind::kInt, 0);
   pickle_->objects[ref].integer = value;
+  if (shared != nullptr) *shared = ref;
   return ref;
 }
 
@@ -79,7 +84,11 @@ Ref PickleBuilder::Text(absl::string_view text, Object::Kind kind) {
 
 Ref PickleBuilder::List(Object::Kind kind, absl::Span<const Ref> items) {
   if (!Charge(items.size() * sizeof(Ref))) return None();
-  return New(kind, std::vector<Ref>(items.begin(), items.end()), &pickle_->lists);
+  RefList list;
+  list.items = Allocate(items.size());
+  list.size = list.capacity = items.size();
+  std::copy(items.begin(), items.end(), list.items);
+  return New(kind, list, &pickle_->lists);
 }
 
 Ref PickleBuilder::NewGlobal(const Global& row) { return New(Object::Kind::kGlobal, row, &pickle_->globals); }
@@ -120,10 +129,35 @@ absl::string_view PickleBuilder::Keep(std::string text) {
 }
 
 void PickleBuilder::Append(Ref list, absl::Span<const Ref> items) {
-  // A vector grows to twice its size.
-  if (!Charge(2 * items.size() * sizeof(Ref))) return;
-  std::vector<Ref>& to = pickle_->lists[object(list).index];
-  to.insert(to.end(), items.begin(), items.end());
+  RefList& to = pickle_->lists[object(list).index];
+  if (items.size() > to.capacity - to.size) {
+    const size_t capacity = std::max(2 * to.capacity, to.size + items.size());
+    if (!Charge(capacity * sizeof(Ref))) return;
+    Ref* const moved = Allocate(capacity);
+    std::copy_n(to.items, to.size, moved);
+    to.items = moved;
+    to.capacity = capacity;
+  }
+  std::copy(items.begin(), items.end(), to.items + to.size);
+  to.size += items.size();
+}
+
+Ref* PickleBuilder::Allocate(size_t count) {
+  constexpr size_t kLeastOfBlock = 256;
+  constexpr size_t kMostOfBlock = size_t{1} << 15;
+  if (count > block_refs_ - used_refs_) {
+    // A list that is large for a block has one of its own, and the block goes on.
+    const bool is_large = count > kMostOfBlock / 8;
+    const size_t refs = is_large ? count : std::max(count, std::clamp(2 * block_refs_, kLeastOfBlock, kMostOfBlock));
+    pickle_->list_memory.emplace_back(new Ref[refs]);
+    if (is_large) return pickle_->list_memory.back().get();
+    block_ = pickle_->list_memory.back().get();
+    block_refs_ = refs;
+    used_refs_ = 0;
+  }
+  Ref* const items = block_ + used_refs_;
+  used_refs_ += count;
+  return items;
 }
 
 }  // namespace tensorcask::torch

@@ -11,7 +11,9 @@
 #ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_PICKLE_BUILDER_H_
 #define TENSORCASK_SERIALIZE_TORCH_INTERNAL_PICKLE_BUILDER_H_
 
+#include <array>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -40,7 +42,7 @@ class PickleBuilder {
 
   Ref None() const { return 0; }
   Ref Bool(bool value) const { return value ? 2 : 1; }
-  Ref Int(int64_t value);
+  Ref Int(int64_t value);  // Equal small integers are one object
   Ref Uint(uint64_t value);
   Ref Float(double value);
   Ref Complex(std::complex<double> value);
@@ -85,6 +87,9 @@ class PickleBuilder {
     return Push(kind, elements->size() - 1);
   }
   Ref Push(Object::Kind kind, uint64_t index);
+  Ref* Allocate(size_t count);  // memory of the pickle for items of lists. Requires: it is charged
+
+  static constexpr int64_t kSharedInts = 256;
 
   Pickle* const pickle_;
   DecodeQuota* const quota_;
@@ -92,6 +97,10 @@ class PickleBuilder {
   absl::Status status_;
   absl::flat_hash_map<absl::string_view, Ref> texts_;
   absl::flat_hash_map<absl::string_view, Ref> bytes_;
+  std::array<Ref, kSharedInts> ints_;
+  Ref* block_ = nullptr;  // of list_memory
+  size_t block_refs_ = 0;
+  size_t used_refs_ = 0;
 };
 
 }  // namespace tensorcask::torch

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 
 namespace tensorcask::torch {
 namespace {
@@ -104,8 +105,9 @@ void DropEqualKeys(Pickle* pickle) {
   absl::flat_hash_map<std::pair<Kind, uint64_t>, size_t> places;
   for (const Object& object : pickle->objects) {
     if (object.kind != Kind::kDict) continue;
-    std::vector<Ref>& entries = pickle->lists[object.index];
-    if (entries.size() <= 2) continue;
+    RefList& list = pickle->lists[object.index];
+    if (list.size <= 2) continue;
+    const absl::Span<Ref> entries(list.items, list.size);
     places.clear();
     size_t kept = 0;
     for (size_t i = 0; i < entries.size(); i += 2) {
@@ -116,7 +118,7 @@ void DropEqualKeys(Pickle* pickle) {
       }
       entries[place->second + 1] = entries[i + 1];
     }
-    entries.resize(kept);
+    list.size = kept;
   }
 }
 

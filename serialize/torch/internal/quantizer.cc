@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/torch/internal/globals.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
@@ -106,7 +107,7 @@ std::string NumbersText(const Tensor& tensor) {
 // (scheme, scale, zero point) or (scheme, scales, zero points, axis).
 absl::Status AddQuantizer(const Pickle& pickle, Ref parameters, absl::FunctionRef<absl::StatusOr<Tensor>(Ref)> read,
                           TensorMetadata* metadata) {
-  const std::vector<Ref>& items = pickle.items(parameters);
+  const absl::Span<const Ref> items = pickle.items(parameters);
   metadata->attributes[std::string(kScheme)] = std::string(pickle.globals[pickle.object(items[0]).index].name);
   static constexpr absl::string_view kNames[] = {"", kScale, kZeroPoint, kAxis};
   for (size_t i = 1; i < std::min(items.size(), std::size(kNames)); ++i) {

@@ -29,7 +29,7 @@ absl::StatusOr<Numbers> ReadSizes(const PickleBuilder& builder, Ref list, absl::
   if (kind != Kind::kTuple && kind != Kind::kSize && kind != Kind::kList) {
     return absl::DataLossError(absl::StrCat("the ", what, " of a tensor is not a tuple"));
   }
-  const std::vector<Ref>& items = builder.pickle().items(list);
+  const absl::Span<const Ref> items = builder.pickle().items(list);
   if (items.size() > static_cast<size_t>(TensorShape::kMaxRank)) {
     return absl::DataLossError(
         absl::StrCat("a tensor has ", items.size(), " axes; at most ", TensorShape::kMaxRank, " are read"));
@@ -70,7 +70,7 @@ absl::Status CheckGeometry(const PickleBuilder& builder, const PickledTensor& te
 absl::Status ReadBits(const CallArguments& call, size_t i, PickledTensor* tensor) {
   if (i >= call.size() || call.Is(i, Kind::kNone)) return absl::OkStatus();
   if (!call.Is(i, Kind::kDict)) return call.Wrong("a dict of metadata");
-  const std::vector<Ref>& entries = call.list(i);
+  const absl::Span<const Ref> entries = call.list(i);
   for (size_t k = 0; k < entries.size(); k += 2) {
     const Object& key = call.builder().object(entries[k]);
     const Object& value = call.builder().object(entries[k + 1]);
@@ -155,7 +155,7 @@ absl::StatusOr<Ref> MakeParameter(const CallArguments& call) {
 absl::StatusOr<Ref> MakeSparse(const CallArguments& call) {
   const bool has_data = call.size() == 2 && call.Is(0, Kind::kText) && call.Is(1, Kind::kTuple);
   if (!has_data) return call.Wrong("a layout and its parts");
-  const std::vector<Ref>& parts = call.list(1);
+  const absl::Span<const Ref> parts = call.list(1);
   const bool is_coo = call.at(0).text == "torch.sparse_coo";
   const size_t values = is_coo ? 1 : 2;
   if (parts.size() < values + 2 || parts.size() > values + 3) return call.Wrong("indices, values and a size");

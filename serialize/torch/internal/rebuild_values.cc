@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 namespace tensorcask::torch {
 namespace {
@@ -52,7 +53,7 @@ absl::StatusOr<Ref> MakeDict(const CallArguments& call) {
     if ((kind != Kind::kList && kind != Kind::kTuple) || builder.pickle().items(pair).size() != 2) {
       return call.Wrong("nothing, a dict or a list of pairs");
     }
-    const std::vector<Ref>& items = builder.pickle().items(pair);
+    const absl::Span<const Ref> items = builder.pickle().items(pair);
     entries.insert(entries.end(), items.begin(), items.end());
   }
   return builder.List(Kind::kDict, entries);

@@ -38,32 +38,37 @@ absl::StatusOr<std::vector<ListedTensor>> FindInAllParts(const TorchFile& file, 
     absl::StatusOr<std::vector<NamedTensor>> found =
         FindTensors(file.parts[part].pickle, file.parts[part].name, form, limits, budget);
     if (!found.ok()) return Annotate(found.status(), file.source->name());
+    all.reserve(all.size() + found->size());
     for (NamedTensor& tensor : *found) all.push_back({std::move(tensor.name), {part, tensor.object}});
   }
   return all;
 }
 
-// The names that two tensors have, or more.
-absl::flat_hash_set<std::string> NamesOfSeveral(const std::vector<ListedTensor>& tensors) {
+// The names that two tensors have, or more. `order`: of the tensors by name.
+absl::flat_hash_set<std::string> NamesOfSeveral(const std::vector<ListedTensor>& tensors,
+                                                absl::Span<const uint32_t> order) {
   absl::flat_hash_set<std::string> several;
-  const std::vector<uint32_t> order = stored::OrderByName(tensors);
   for (size_t i = 1; i < order.size(); ++i) {
     if (tensors[order[i]].name == tensors[order[i - 1]].name) several.insert(tensors[order[i]].name);
   }
   return several;
 }
 
+// Sets *order to the order of the result by name.
 absl::StatusOr<std::vector<ListedTensor>> NameTensors(const TorchFile& file, const DecodeLimits& limits,
-                                                      ListingBudget* budget) {
+                                                      ListingBudget* budget, std::vector<uint32_t>* order) {
   CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named, FindInAllParts(file, NameForm::kJoined, limits, budget));
-  const absl::flat_hash_set<std::string> several = NamesOfSeveral(named);
+  *order = stored::OrderByName(named);
+  const absl::flat_hash_set<std::string> several = NamesOfSeveral(named, *order);
   if (several.empty()) return named;
   CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> exact, FindInAllParts(file, NameForm::kExact, limits, budget));
   for (size_t i = 0; i < named.size(); ++i) {
     if (several.contains(named[i].name)) named[i].name = exact[i].name;
   }
-  if (NamesOfSeveral(named).empty()) return named;
-  const absl::flat_hash_set<std::string> still = NamesOfSeveral(exact);
+  *order = stored::OrderByName(named);
+  if (NamesOfSeveral(named, *order).empty()) return named;
+  *order = stored::OrderByName(exact);
+  const absl::flat_hash_set<std::string> still = NamesOfSeveral(exact, *order);
   if (still.empty()) return exact;
   return absl::UnimplementedError(absl::StrCat(file.source->name(), ": two tensors have the name ",
                                                Quoted(*still.begin()), ", by keys of different kinds"));
@@ -95,6 +100,13 @@ std::string IdentityOf(const Pickle& pickle, const TensorSource& source, const T
                       absl::StrJoin(place.layout.strides(), ","));
 }
 
+// Of the storage 0 of a part.
+uint64_t FirstStorageId(const TorchFile& file, size_t part) {
+  uint64_t first = 0;
+  for (size_t before = 0; before < part; ++before) first += file.parts[before].records.size();
+  return first;
+}
+
 // All but the name and alias_of.
 TorchEntry Describe(const TorchFile& file, const TensorSource& source, const TensorPlace& place) {
   const Part& part = file.parts[source.part];
@@ -110,8 +122,7 @@ TorchEntry Describe(const TorchFile& file, const TensorSource& source, const Ten
     return entry;
   }
   const Record& record = part.records[place.storage_number];
-  entry.storage_id = place.storage_number;
-  for (size_t before = 0; before < source.part; ++before) *entry.storage_id += file.parts[before].records.size();
+  entry.storage_id = FirstStorageId(file, source.part) + place.storage_number;
   const bool is_deflated = record.member != Record::kNoMember && file.members[record.member].deflated;
   const bool is_dense = place.layout.IsNonOverlappingAndDense();
   const bool has_bits = place.conj || place.neg;
@@ -145,15 +156,16 @@ void CountUsed(const TorchFile& file, size_t part, const TensorList& list, uint6
     uint64_t begin;
     uint64_t end;
   };
-  const Pickle& pickle = file.parts[part].pickle;
+  const std::vector<Storage>& storages = file.parts[part].pickle.storages;
   std::vector<Range> ranges;
-  for (const TensorSource& source : list.sources) {
-    if (source.part != part) continue;
-    const TensorPlace place = PlaceOf(pickle, source.object);
-    if (place.storage == nullptr) continue;
-    ranges.push_back({place.storage_number, place.begin(), place.begin() + place.size_bytes()});
+  for (size_t i = 0; i < list.entries.size(); ++i) {
+    const TorchEntry& entry = list.entries[i];
+    const TensorSource& source = list.sources[i];
+    if (source.part != part || !entry.storage_id.has_value()) continue;
+    ranges.push_back({static_cast<uint32_t>(*entry.storage_id - FirstStorageId(file, part)), source.begin,
+                      source.begin + entry.stored_bytes});
   }
-  std::vector<uint32_t> begins(pickle.storages.size() + 1, 0);  // of the ranges of each storage
+  std::vector<uint32_t> begins(storages.size() + 1, 0);  // of the ranges of each storage
   for (const Range& range : ranges) ++begins[range.storage + 1];
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
   std::vector<Range> sorted(ranges.size());
@@ -169,7 +181,7 @@ void CountUsed(const TorchFile& file, size_t part, const TensorList& list, uint6
   uint64_t end = 0;
   for (size_t i = 0; i < ranges.size(); ++i) {
     if (i == 0 || ranges[i].storage != ranges[i - 1].storage) {
-      const Storage& storage = pickle.storages[ranges[i].storage];
+      const Storage& storage = storages[ranges[i].storage];
       *all += storage.num_elements * storage.element_bytes;
       end = 0;
     }
@@ -214,13 +226,14 @@ class Twins {
 
 absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits& limits, ListingBudget* budget) {
   TensorList list;
-  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named, NameTensors(file, limits, budget));
+  std::vector<uint32_t> order;
+  CASK_ASSIGN_OR_RETURN(std::vector<ListedTensor> named, NameTensors(file, limits, budget, &order));
   list.has_names = named.size() != 1 || !named[0].name.empty() || named[0].source.part != 0 ||
                    named[0].source.object != file.parts[0].pickle.root;
   list.entries.reserve(named.size());
   list.sources.reserve(named.size());
   Twins twins(file, &list);
-  for (const uint32_t number : stored::OrderByName(named)) {
+  for (const uint32_t number : order) {
     ListedTensor& tensor = named[number];
     const Pickle& pickle = file.parts[tensor.source.part].pickle;
     const TensorPlace place = PlaceOf(pickle, tensor.source.object);
@@ -232,6 +245,7 @@ absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits
     }
     const absl::Status charged = budget->Charge(MemoryOf(entry));
     if (!charged.ok()) return Annotate(charged, file.source->name());
+    if (place.storage != nullptr) tensor.source.begin = place.begin();
     list.entries.push_back(std::move(entry));
     list.sources.push_back(tensor.source);
   }

@@ -19,6 +19,7 @@ namespace tensorcask::torch {
 struct TensorSource {
   size_t part = 0;  // of TorchFile::parts
   Ref object = kNoRef;
+  uint64_t begin = 0;  // of its first element, in bytes of its storage
 };
 
 struct TensorList {

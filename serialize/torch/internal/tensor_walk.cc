@@ -178,21 +178,21 @@ class Walk {
   }
 
   void AddItems(Ref list, std::vector<Edge>* edges) const {
-    const std::vector<Ref>& items = pickle_.items(list);
+    const absl::Span<const Ref> items = pickle_.items(list);
     for (size_t i = 0; i < items.size(); ++i) {
       Add(items[i], PathStep::Kind::kPosition, "", static_cast<int64_t>(i), edges);
     }
   }
 
   void AddEntries(Ref dict, PathStep::Kind kind, std::vector<Edge>* edges) {
-    const std::vector<Ref>& entries = pickle_.items(dict);
+    const absl::Span<const Ref> entries = pickle_.items(dict);
     for (size_t i = 0; i < entries.size(); i += 2) {
       if (!Holds(entries[i + 1])) continue;
       const Object& key = pickle_.object(entries[i]);
       if (key.kind == Kind::kInt) {
         Add(entries[i + 1], PathStep::Kind::kIntKey, "", key.integer, edges);
       } else {
-        Add(entries[i + 1], kind, KeyText(key), 0, edges);
+        Add(entries[i + 1], kind, KeyText(entries[i]), 0, edges);
       }
     }
   }
@@ -211,8 +211,9 @@ class Walk {
   }
 
   // A key that is neither text nor an integer, as Python shows it.
-  absl::string_view KeyText(const Object& key) {
+  absl::string_view KeyText(Ref ref) {
     constexpr size_t kMostBytes = 256;
+    const Object& key = pickle_.object(ref);
     switch (key.kind) {
       case Kind::kText:
       case Kind::kBytes:
@@ -227,7 +228,7 @@ class Walk {
         return key.text;
       case Kind::kTuple: {
         std::string text = "(";
-        for (const Ref item : pickle_.lists[key.index]) {
+        for (const Ref item : pickle_.items(ref)) {
           const Object& part = pickle_.object(item);
           absl::StrAppend(&text, text.size() > 1 ? ", " : "",
                           part.kind == Kind::kInt    ? absl::StrCat(part.integer)
@@ -331,7 +332,10 @@ class Converter {
  private:
   std::vector<Ref> Children(Ref ref) const {
     const Object& object = pickle_.object(ref);
-    if (HasItems(object.kind) || object.kind == Kind::kDict) return pickle_.items(ref);
+    if (HasItems(object.kind) || object.kind == Kind::kDict) {
+      const absl::Span<const Ref> items = pickle_.items(ref);
+      return {items.begin(), items.end()};
+    }
     std::vector<Ref> children;
     if (object.kind == Kind::kNumpyArray && pickle_.numpy_arrays[object.index].state != kNoRef) {
       children.push_back(pickle_.numpy_arrays[object.index].state);

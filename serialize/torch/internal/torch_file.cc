@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -69,9 +68,12 @@ class ArchiveOpener {
       return Bad("a zip archive whose members are not in a folder; torch.save puts them in one");
     }
     root_ = members[0].name.substr(0, slash + 1);
-    absl::flat_hash_set<std::string> lower;
     size_t outside = 0;
+    size_t name_bytes = 0;
     uint64_t directory_bytes = 0;
+    for (const ZipMember& member : members) name_bytes += member.name.size();
+    lower_names_.reserve(name_bytes);
+    by_name_.reserve(members.size());
     for (const ZipMember& member : members) {
       constexpr uint64_t kHeaderBytes = 30 + 46;
       directory_bytes += kHeaderBytes + 2 * member.name.size();
@@ -80,10 +82,12 @@ class ArchiveOpener {
         ++outside;
         continue;
       }
-      if (!lower.insert(absl::AsciiStrToLower(member.name)).second) {
+      const absl::string_view name = absl::string_view(member.name).substr(root_.size());
+      const size_t start = lower_names_.size();
+      for (const char c : name) lower_names_.push_back(absl::ascii_tolower(static_cast<unsigned char>(c)));
+      if (!by_name_.emplace(absl::string_view(lower_names_).substr(start), &member).second) {
         return Bad(absl::StrCat("two members whose names differ only in case: ", Quoted(member.name)));
       }
-      by_name_.emplace(absl::string_view(member.name).substr(root_.size()), &member);
     }
     budget_->AddIndex(directory_bytes);
     if (outside > 0) {
@@ -94,8 +98,9 @@ class ArchiveOpener {
   }
 
   const ZipMember* Find(absl::string_view name) const {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : found->second;
+    const auto found = by_name_.find(absl::AsciiStrToLower(name));
+    const bool is_it = found != by_name_.end() && absl::string_view(found->second->name).substr(root_.size()) == name;
+    return is_it ? found->second : nullptr;
   }
 
   absl::StatusOr<std::string> ReadMember(const ZipMember& member) {
@@ -189,7 +194,7 @@ class ArchiveOpener {
     const auto is_text = [&](Ref ref) { return pickle.object(ref).kind == Object::Kind::kText; };
     const absl::Status refused = Bad(absl::StrCat("record ", Quoted(kMetadataRecord), " is not a dict of texts"));
     if (pickle.object(pickle.root).kind != Object::Kind::kDict) return refused;
-    const std::vector<Ref>& items = pickle.items(pickle.root);
+    const absl::Span<const Ref> items = pickle.items(pickle.root);
     if (!std::all_of(items.begin(), items.end(), is_text)) return refused;
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
       file_->metadata.emplace(pickle.object(items[i]).text, pickle.object(items[i + 1]).text);
@@ -229,7 +234,8 @@ class ArchiveOpener {
   TorchFile* const file_;
   std::string root_;                                                  // with the slash
   bool has_checksums_ = false;                                        // not all of them are 0
-  absl::flat_hash_map<absl::string_view, const ZipMember*> by_name_;  // without the folder
+  std::string lower_names_;                                           // of the members, without the folder
+  absl::flat_hash_map<absl::string_view, const ZipMember*> by_name_;  // by their part of lower_names_
 };
 
 // ---- The stream -----------------------------------------------------------------------------------------------------
