@@ -75,7 +75,7 @@ class ModelEditor {
     if (options_.output.empty() || FolderOf(options_.output) == FolderOf(file_->name())) return absl::OkStatus();
     for (const FoundTensor& tensor : found_.tensors) {
       if (tensor.message.data != TensorMessage::Data::kExternal) continue;
-      return absl::FailedPreconditionError(absl::StrCat("the elements of ", Quoted(tensor.name),
+      return absl::FailedPreconditionError(absl::StrCat("the elements of ", Quoted(tensor.name()),
                                                         " are in a file beside it: the result belongs in the same "
                                                         "folder; convert joins or moves such files"));
     }
@@ -99,7 +99,7 @@ class ModelEditor {
   // Finds the messages of the initializers that are renamed or removed.
   absl::Status FindTargets() {
     absl::flat_hash_map<absl::string_view, const FoundTensor*> tensors;
-    for (const FoundTensor& tensor : found_.tensors) tensors.emplace(tensor.name, &tensor);
+    for (const FoundTensor& tensor : found_.tensors) tensors.emplace(tensor.name(), &tensor);
     const auto locate = [&](const std::string& name) -> absl::StatusOr<const FoundTensor*> {
       const auto found = tensors.find(name);
       if (found == tensors.end()) return absl::NotFoundError("is not there");

@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/onnx/onnx_reader.h"
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -94,8 +95,8 @@ const std::vector<std::string>& OnnxReader::side_files() const { return impl_->s
 const std::map<std::string, std::string>& OnnxReader::metadata() const { return impl_->metadata(); }
 
 const OnnxEntry* OnnxReader::FindEntry(absl::string_view name) const {
-  const size_t* const number = impl_->Find(name);
-  return number != nullptr ? &impl_->entries()[*number] : nullptr;
+  const std::optional<size_t> number = impl_->Find(name);
+  return number.has_value() ? &impl_->entries()[*number] : nullptr;
 }
 
 std::vector<std::string> OnnxReader::notes() const {

@@ -257,7 +257,7 @@ class OnnxWriter::Impl {
   // Errors: InvalidArgument, naming all tensors that do not fit.
   absl::Status FindInBase() {
     absl::flat_hash_map<absl::string_view, size_t> numbers;
-    for (size_t i = 0; i < found_.tensors.size(); ++i) numbers.emplace(found_.tensors[i].name, i);
+    for (size_t i = 0; i < found_.tensors.size(); ++i) numbers.emplace(found_.tensors[i].name(), i);
     std::vector<std::string> odd;
     for (Planned& tensor : planned_) {
       const auto found = numbers.find(tensor.name);
@@ -291,7 +291,7 @@ class OnnxWriter::Impl {
       const bool is_beside = message.data == onnx::TensorMessage::Data::kExternal && message.external->ok();
       if (is_planned[i] || !is_beside || message.type == nullptr || message.type->bits == 0) continue;
       Planned tensor;
-      tensor.name = found_.tensors[i].name;
+      tensor.name = found_.tensors[i].name();
       tensor.type = message.type;
       tensor.shape = message.shape;
       tensor.number = i;

@@ -13,13 +13,10 @@ namespace tensorcask::onnx {
 namespace {
 
 // The tensors in the order of their names, and of their graphs where names are equal.
-std::vector<uint32_t> SortByName(absl::Span<const int> graphs, absl::Span<std::string* const> names) {
-  std::vector<absl::string_view> views;
-  views.reserve(names.size());
-  for (const std::string* const name : names) views.push_back(*name);
-  std::vector<uint32_t> order = stored::NameOrder(views);
+std::vector<uint32_t> SortByName(absl::Span<const int> graphs, absl::Span<const absl::string_view> names) {
+  std::vector<uint32_t> order = stored::NameOrder(names);
   for (auto begin = order.begin(); begin != order.end();) {
-    const auto end = std::find_if(begin, order.end(), [&](uint32_t i) { return views[i] != views[*begin]; });
+    const auto end = std::find_if(begin, order.end(), [&](uint32_t i) { return names[i] != names[*begin]; });
     std::sort(begin, end, [&](uint32_t a, uint32_t b) { return std::tie(graphs[a], a) < std::tie(graphs[b], b); });
     begin = end;
   }
@@ -48,38 +45,45 @@ uint64_t GraphNames::PathBytes(int graph) const {
   return bytes;
 }
 
-absl::Status GraphNames::Resolve(absl::Span<const int> graphs, absl::Span<std::string* const> names,
-                                 ListingBudget* budget) const {
-  std::vector<uint32_t> order = SortByName(graphs, names);
-  std::vector<std::pair<size_t, std::string>> renamed;  // the tensor, and its name in its graph
+absl::StatusOr<GraphNames::Listed> GraphNames::Resolve(absl::Span<const int> graphs,
+                                                       std::vector<absl::string_view> names,
+                                                       ListingBudget* budget) const {
+  Listed listed;
+  listed.order = SortByName(graphs, names);
+  const std::vector<uint32_t>& order = listed.order;
+  std::vector<absl::string_view> in_graph;  // of the tensors that are renamed
   for (size_t first = 0; first < order.size();) {
     size_t last = first + 1;  // one past
-    for (; last < order.size() && *names[order[last]] == *names[order[first]]; ++last) {
+    for (; last < order.size() && names[order[last]] == names[order[first]]; ++last) {
       if (graphs[order[last]] != graphs[order[last - 1]]) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("two tensors of one graph have the name ", Quoted(*names[order[last]])));
+          absl::StrCat("two tensors of one graph have the name ", Quoted(names[order[last]])));
     }
     for (size_t i = first; last - first > 1 && i < last; ++i) {
-      if (graphs[order[i]] != 0) renamed.emplace_back(order[i], *names[order[i]]);
+      if (graphs[order[i]] == 0) continue;
+      listed.renamed.emplace_back(order[i], "");
+      in_graph.push_back(names[order[i]]);
     }
     first = last;
   }
-  if (renamed.empty()) return absl::OkStatus();
+  if (listed.renamed.empty()) return listed;
   for (const bool numbered : {false, true}) {
-    for (auto& [tensor, name] : renamed) {
-      CASK_RETURN_IF_ERROR(budget->Charge(PathBytes(graphs[tensor]) + name.size()));
-      *names[tensor] = PathOf(graphs[tensor], numbered) + name;
+    for (size_t i = 0; i < listed.renamed.size(); ++i) {
+      auto& [tensor, name] = listed.renamed[i];
+      CASK_RETURN_IF_ERROR(budget->Charge(PathBytes(graphs[tensor]) + in_graph[i].size()));
+      name = absl::StrCat(PathOf(graphs[tensor], numbered), in_graph[i]);
+      names[tensor] = name;
     }
-    order = SortByName(graphs, names);
+    listed.order = SortByName(graphs, names);
     const auto twice =
-        std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return *names[a] == *names[b]; });
-    if (twice == order.end()) return absl::OkStatus();
+        std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return names[a] == names[b]; });
+    if (twice == order.end()) return listed;
     if (numbered) {
       return absl::InvalidArgumentError(
-          absl::StrCat("two tensors of different graphs would be listed as ", Quoted(*names[*twice])));
+          absl::StrCat("two tensors of different graphs would be listed as ", Quoted(names[*twice])));
     }
   }
-  return absl::OkStatus();
+  return listed;
 }
 
 }  // namespace tensorcask::onnx

@@ -4,8 +4,8 @@
 //   names.AddMain();                                  // 0
 //   const int then = names.Add(0, "if_1.then_branch");
 //   const int other = names.Add(0, "if_1.else_branch");
-//   CASK_RETURN_IF_ERROR(names.Resolve({0, then, other}, {&w, &b, &b2}, &budget));   // "w", "b", "b"
-//   // now "w", "if_1.then_branch/b", "if_1.else_branch/b"
+//   CASK_ASSIGN_OR_RETURN(GraphNames::Listed listed, names.Resolve({0, then, other}, {"w", "b", "b"}, &budget));
+//   listed.renamed;   // 1: "if_1.then_branch/b", 2: "if_1.else_branch/b"
 //
 // Names that only one graph has stay, and so do those of the main graph.
 
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/listing_budget.h"
@@ -35,9 +35,15 @@ class GraphNames {
     return static_cast<int>(graphs_.size()) - 1;
   }
 
+  struct Listed {
+    std::vector<uint32_t> order;                            // the numbers of the tensors, sorted by their new names
+    std::vector<std::pair<uint32_t, std::string>> renamed;  // tensors whose names were not unique, and their new ones
+  };
+
   // Makes the names unique: names[i] is that of a tensor of graph graphs[i]. Charges the budget before it makes a name.
   // Errors: InvalidArgument for two tensors of one graph with one name; ResourceExhausted past the budget.
-  absl::Status Resolve(absl::Span<const int> graphs, absl::Span<std::string* const> names, ListingBudget* budget) const;
+  absl::StatusOr<Listed> Resolve(absl::Span<const int> graphs, std::vector<absl::string_view> names,
+                                 ListingBudget* budget) const;
 
  private:
   struct Graph {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -115,8 +116,8 @@ class Walk {
     found_.kind = kind;
     if (kind == MessageKind::kTensor) {
       CASK_ASSIGN_OR_RETURN(TensorMessage tensor, ParseTensor(&cursor_, 0, file_bytes_, options_.limits));
-      std::string name = tensor.name;
-      CASK_RETURN_IF_ERROR(Add(std::move(name), "", std::move(tensor), kMainGraph));
+      CASK_RETURN_IF_ERROR(Add(std::nullopt, "", std::move(tensor), kMainGraph));
+      found_.by_name = {0};
       return std::move(found_);
     }
     Frame root;
@@ -231,7 +232,8 @@ class Walk {
         CASK_RETURN_IF_ERROR(AddSparse(field, position));
       } else {
         CASK_ASSIGN_OR_RETURN(TensorMessage tensor, Parse(field));
-        std::string name = position.empty() ? tensor.name : position;
+        std::optional<std::string> name;
+        if (!position.empty()) name = position;
         CASK_RETURN_IF_ERROR(Add(std::move(name), "", std::move(tensor), frame.graph));
       }
     }
@@ -272,7 +274,8 @@ class Walk {
     return absl::OkStatus();
   }
 
-  absl::Status Add(std::string name, std::string part_of, TensorMessage&& message, int graph) {
+  // `own_name`: if it is not the name in the message.
+  absl::Status Add(std::optional<std::string> own_name, std::string part_of, TensorMessage&& message, int graph) {
     if (found_.tensors.size() >= LimitOf(options_.limits.max_entries)) {
       return PastLimit("has more tensors", "max_entries", options_.limits.max_entries);
     }
@@ -280,12 +283,14 @@ class Walk {
     const bool is_inside = message.data != TensorMessage::Data::kExternal;
     budget_.AddIndex(message_bytes - (is_inside ? std::min(message.stored_bytes, message_bytes) : 0));
     constexpr uint64_t kEntryBytes = 256;  // in the lists of the reader
-    CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(FoundTensor) + kEntryBytes + name.size() + message.name.size()));
-    if (message.has_unused_bits) {
-      AddNote(
-          absl::StrCat("tensor ", Quoted(name), ": the last byte of its raw_data has bits behind the last element"));
+    CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(FoundTensor) + kEntryBytes +
+                                        (own_name.has_value() ? own_name->size() : 0) + 2 * message.name.size()));
+    const FoundTensor& tensor =
+        found_.tensors.emplace_back(FoundTensor{std::move(message), std::move(part_of), std::move(own_name)});
+    if (tensor.message.has_unused_bits) {
+      AddNote(absl::StrCat("tensor ", Quoted(tensor.name()),
+                           ": the last byte of its raw_data has bits behind the last element"));
     }
-    found_.tensors.push_back({std::move(name), std::move(message), std::move(part_of)});
     graphs_.push_back(graph);
     return absl::OkStatus();
   }
@@ -411,10 +416,13 @@ class Walk {
   }
 
   absl::Status ResolveNames() {
-    std::vector<std::string*> names;
+    std::vector<absl::string_view> names;
     names.reserve(found_.tensors.size());
-    for (FoundTensor& tensor : found_.tensors) names.push_back(&tensor.name);
-    return names_.Resolve(graphs_, names, &budget_);
+    for (const FoundTensor& tensor : found_.tensors) names.push_back(tensor.name());
+    CASK_ASSIGN_OR_RETURN(GraphNames::Listed listed, names_.Resolve(graphs_, std::move(names), &budget_));
+    for (auto& [number, name] : listed.renamed) found_.tensors[number].own_name = std::move(name);
+    found_.by_name = std::move(listed.order);
+    return absl::OkStatus();
   }
 
   WireCursor cursor_;

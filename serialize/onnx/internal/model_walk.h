@@ -10,7 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,9 +39,11 @@ MessageKind LookAtMessage(const ByteSource& file);
 
 // One tensor of the file and its name among all of them.
 struct FoundTensor {
-  std::string name;
   TensorMessage message;
-  std::string part_of;  // "w" for the parts "w.values" and "w.indices" of a sparse tensor
+  std::string part_of;                  // "w" for the parts "w.values" and "w.indices" of a sparse tensor
+  std::optional<std::string> own_name;  // if it is not the name in the message
+
+  const std::string& name() const { return own_name.has_value() ? *own_name : message.name; }
 };
 
 struct SparseTensor {
@@ -57,7 +61,8 @@ struct EnclosingMessage {
 
 struct FoundTensors {
   MessageKind kind = MessageKind::kUnknown;
-  std::vector<FoundTensor> tensors;  // in the order of the file
+  std::deque<FoundTensor> tensors;  // in the order of the file
+  std::vector<uint32_t> by_name;    // their numbers, sorted by name
   std::vector<SparseTensor> sparse;
   std::vector<EnclosingMessage> enclosing;  // with WalkOptions::enclosing, all that have tensors
   std::map<std::string, std::string> metadata;

@@ -1,5 +1,6 @@
 #include "tensorcask/serialize/onnx/internal/reader_impl.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,8 @@ ReaderImpl::ReaderImpl(std::shared_ptr<const ByteSource> file, FoundTensors foun
       kind_(found.kind),
       options_(options),
       side_files_(FolderOf(file_->name()), std::move(open_folder)),
+      tensors_(std::move(found.tensors)),
+      by_name_(std::move(found.by_name)),
       sparse_(std::move(found.sparse)),
       metadata_(std::move(found.metadata)),
       notes_(std::move(found.notes)) {
@@ -34,21 +37,17 @@ ReaderImpl::ReaderImpl(std::shared_ptr<const ByteSource> file, FoundTensors foun
   how_.strategy = options_.read.strategy;
   how_.num_threads = options_.read.num_threads;
   how_.allocator = options_.allocator;
-  entries_.reserve(found.tensors.size());
-  places_.reserve(found.tensors.size());
-  for (FoundTensor& tensor : found.tensors) AddEntry(std::move(tensor));
-  numbers_.reserve(entries_.size());
-  for (size_t i = 0; i < entries_.size(); ++i) numbers_.emplace(entries_[i].name, i);
+  entries_.reserve(tensors_.size());
+  for (const FoundTensor& tensor : tensors_) AddEntry(tensor);
 }
 
-void ReaderImpl::AddEntry(FoundTensor&& found) {
-  TensorMessage& message = found.message;
-  OnnxEntry entry;
-  entry.name = std::move(found.name);
-  entry.part_of = std::move(found.part_of);
+void ReaderImpl::AddEntry(const FoundTensor& found) {
+  const TensorMessage& message = found.message;
+  OnnxEntry& entry = entries_.emplace_back();
+  entry.name = found.name();
+  entry.part_of = found.part_of;
   entry.shape = message.shape;
   entry.data_type = message.data_type;
-  Place place;
   if (message.type == nullptr) {
     entry.read_status =
         absl::UnimplementedError(absl::StrCat("its data type is ", message.data_type, "; this version knows 1 to 28"));
@@ -61,27 +60,27 @@ void ReaderImpl::AddEntry(FoundTensor&& found) {
       entry.form = Form::kValues;
       entry.offset = message.begin;
     } else if (message.data == TensorMessage::Data::kExternal && message.external->ok()) {
-      place.side_file = side_files_.Add((*message.external)->location);
-      entry.side_file = side_files_.paths()[place.side_file];
-      entry.side_file_number = static_cast<int>(place.side_file) + 1;
+      const size_t side_file = side_files_.Add((*message.external)->location);
+      entry.side_file = side_files_.paths()[side_file];
+      entry.side_file_number = static_cast<int>(side_file) + 1;
     } else if (message.data == TensorMessage::Data::kExternal) {
       const absl::Status& status = message.external->status();
       entry.read_status = absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
     }
   }
-  place.message = std::move(message);
-  entries_.push_back(std::move(entry));
-  places_.push_back(std::move(place));
 }
 
-const size_t* ReaderImpl::Find(absl::string_view name) const {
-  const auto it = numbers_.find(name);
-  return it != numbers_.end() ? &it->second : nullptr;
+std::optional<size_t> ReaderImpl::Find(absl::string_view name) const {
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [this](uint32_t number, absl::string_view key) { return entries_[number].name < key; });
+  if (found == by_name_.end() || entries_[*found].name != name) return std::nullopt;
+  return *found;
 }
 
 absl::StatusOr<size_t> ReaderImpl::LocateReadable(absl::string_view name) const {
-  const size_t* const number = Find(name);
-  if (number == nullptr) return absl::NotFoundError(absl::StrCat(path(), ": no tensor ", Quoted(name)));
+  const std::optional<size_t> number = Find(name);
+  if (!number.has_value()) return absl::NotFoundError(absl::StrCat(path(), ": no tensor ", Quoted(name)));
   CASK_RETURN_IF_ERROR(At(*number, entries_[*number].read_status));
   return *number;
 }
@@ -100,7 +99,7 @@ absl::StatusOr<ReaderImpl::Elements> ReaderImpl::ElementsOf(size_t number) const
   Elements elements;
   elements.source = file_;
   if (!entry.side_file.empty()) {
-    absl::StatusOr<std::shared_ptr<const ByteSource>> opened = side_files_.Open(places_[number].side_file);
+    absl::StatusOr<std::shared_ptr<const ByteSource>> opened = side_files_.Open(side_file(number));
     if (!opened.ok()) return opened.status();
     elements.source = *std::move(opened);
     if (!RangeFits(entry.offset, entry.stored_bytes, elements.source->size_bytes())) {
@@ -113,14 +112,14 @@ absl::StatusOr<ReaderImpl::Elements> ReaderImpl::ElementsOf(size_t number) const
   elements.stored.shape = entry.shape;
   elements.stored.offset = entry.offset;
   elements.stored.stored_bytes = entry.stored_bytes;
-  if (entry.form == Form::kPacked) elements.stored.packed_bits = places_[number].message.type->bits;
+  if (entry.form == Form::kPacked) elements.stored.packed_bits = tensors_[number].message.type->bits;
   elements.stored.storage_id = number + 1;
   return elements;
 }
 
 std::shared_ptr<const ByteSource> ReaderImpl::SourceOf(size_t number) const {
   if (entries_[number].side_file.empty()) return file_;
-  return side_files_.Open(places_[number].side_file).value_or(nullptr);
+  return side_files_.Open(side_file(number)).value_or(nullptr);
 }
 
 uint64_t ReaderImpl::MemoryBytes(size_t number) const {
@@ -138,7 +137,7 @@ absl::StatusOr<Tensor> ReaderImpl::Read(size_t number) const {
 }
 
 absl::StatusOr<Tensor> ReaderImpl::ReadTyped(size_t number) const {
-  const TensorMessage& message = places_[number].message;
+  const TensorMessage& message = tensors_[number].message;
   const OnnxEntry& entry = entries_[number];
   CASK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(entry.dtype, entry.shape, options_.allocator));
   CASK_RETURN_IF_ERROR(tensor.EnsureMutable());

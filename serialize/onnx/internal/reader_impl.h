@@ -5,12 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -47,8 +48,8 @@ class ReaderImpl {
   const std::vector<std::string>& notes() const { return notes_; }
   const stored::ElementOptions& how() const { return how_; }
 
-  // The number of the entry; null if no tensor has this name.
-  const size_t* Find(absl::string_view name) const;
+  // The number of the entry; nullopt if no tensor has this name.
+  std::optional<size_t> Find(absl::string_view name) const;
   // The same of a tensor that can be read. Errors: NotFound; OnnxEntry::read_status.
   absl::StatusOr<size_t> LocateReadable(absl::string_view name) const;
   // `status`, if it is an error, with the place of the tensor.
@@ -63,16 +64,11 @@ class ReaderImpl {
   std::shared_ptr<const ByteSource> SourceOf(size_t number) const;
 
   // The side file with the elements, and the SHA-1 that the tensor says it has. Requires: entry.side_file is not empty.
-  size_t side_file(size_t number) const { return places_[number].side_file; }
-  const std::string& sha1(size_t number) const { return (*places_[number].message.external)->sha1; }
+  size_t side_file(size_t number) const { return static_cast<size_t>(entries_[number].side_file_number) - 1; }
+  const std::string& sha1(size_t number) const { return (*tensors_[number].message.external)->sha1; }
 
  private:
-  struct Place {
-    TensorMessage message;
-    size_t side_file = 0;
-  };
-
-  void AddEntry(FoundTensor&& found);
+  void AddEntry(const FoundTensor& found);
   uint64_t MemoryBytes(size_t number) const;  // that the elements take, text of strings included
   absl::StatusOr<Tensor> ReadTyped(size_t number) const;
 
@@ -82,8 +78,8 @@ class ReaderImpl {
   SideFiles side_files_;
   stored::ElementOptions how_;
   std::vector<OnnxEntry> entries_;
-  std::vector<Place> places_;  // of the entries
-  absl::flat_hash_map<absl::string_view, size_t> numbers_;
+  const std::deque<FoundTensor> tensors_;  // of the entries
+  const std::vector<uint32_t> by_name_;
   const std::vector<SparseTensor> sparse_;
   const std::map<std::string, std::string> metadata_;
   const std::vector<std::string> notes_;

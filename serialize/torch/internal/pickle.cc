@@ -29,10 +29,12 @@ class Machine {
  public:
   Machine(absl::string_view bytes, const PickleOptions& options, DecodeQuota* quota)
       : bytes_(bytes), options_(options), builder_(&pickle_, quota) {
-    // Pickles of tensors have about an object for each eight bytes. Memory that is not used stays untouched.
-    constexpr size_t kBytesOfObject = 8;
+    // The most that pickles of tensors usually have. Memory that is not used stays untouched.
+    constexpr size_t kBytesOfObject = 6;
+    constexpr size_t kBytesOfList = 12;
     constexpr size_t kMostReserved = size_t{1} << 18;
     pickle_.objects.reserve(std::min(bytes.size() / kBytesOfObject, kMostReserved));
+    pickle_.lists.reserve(std::min(bytes.size() / kBytesOfList, kMostReserved));
   }
 
   absl::StatusOr<Pickle> Run() {

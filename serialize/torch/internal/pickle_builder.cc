@@ -83,12 +83,16 @@ Ref PickleBuilder::Text(absl::string_view text, Object::Kind kind) {
 }
 
 Ref PickleBuilder::List(Object::Kind kind, absl::Span<const Ref> items) {
+  const bool is_empty_tuple = kind == Object::Kind::kTuple && items.empty();
+  if (is_empty_tuple && empty_tuple_ != kNoRef) return empty_tuple_;
   if (!Charge(items.size() * sizeof(Ref))) return None();
   RefList list;
   list.items = Allocate(items.size());
   list.size = list.capacity = items.size();
   std::copy(items.begin(), items.end(), list.items);
-  return New(kind, list, &pickle_->lists);
+  const Ref ref = New(kind, list, &pickle_->lists);
+  if (is_empty_tuple && ref != None()) empty_tuple_ = ref;
+  return ref;
 }
 
 Ref PickleBuilder::NewGlobal(const Global& row) { return New(Object::Kind::kGlobal, row, &pickle_->globals); }

@@ -48,7 +48,7 @@ class PickleBuilder {
   Ref Complex(std::complex<double> value);
   // `text` is in the bytes of the pickle or was kept by Keep. Equal texts of one kind are one object.
   Ref Text(absl::string_view text, Object::Kind kind = Object::Kind::kText);
-  // kTuple, kList, kSet, kSize, kDict.
+  // kTuple, kList, kSet, kSize, kDict. Empty tuples are one object.
   Ref List(Object::Kind kind, absl::Span<const Ref> items);
   Ref NewGlobal(const Global& row);
   bool AddStorage(const Storage& storage);  // as the last of the storages. False: past the quota
@@ -98,6 +98,7 @@ class PickleBuilder {
   absl::flat_hash_map<absl::string_view, Ref> texts_;
   absl::flat_hash_map<absl::string_view, Ref> bytes_;
   std::array<Ref, kSharedInts> ints_;
+  Ref empty_tuple_ = kNoRef;
   Ref* block_ = nullptr;  // of list_memory
   size_t block_refs_ = 0;
   size_t used_refs_ = 0;

@@ -46,11 +46,12 @@ uint64_t Times(uint64_t a, uint64_t b) {
 
 class Walk {
  public:
-  Walk(const Pickle& pickle, ListingBudget* budget) : pickle_(pickle), budget_(budget), nodes_(pickle.objects.size()) {}
+  Walk(const Pickle& pickle, ListingBudget* budget) : pickle_(pickle), budget_(budget) {}
 
   // Counts what is below each value, from the leaves up. Errors: as FindTensors.
   absl::Status Count() {
-    CASK_RETURN_IF_ERROR(budget_->Charge(nodes_.size() * sizeof(Node)));
+    CASK_RETURN_IF_ERROR(budget_->Charge(pickle_.objects.size() * sizeof(uint32_t)));
+    numbers_.assign(pickle_.objects.size(), kNew);
     CASK_RETURN_IF_ERROR(Open(pickle_.root));
     while (!open_.empty()) {
       if (open_.size() > kMaxNesting) return TooDeep();
@@ -60,18 +61,18 @@ class Walk {
         continue;
       }
       const Ref child = frame.edges[frame.next++].child;
-      const Node& node = nodes_[child];
-      if (node.state == State::kOpen) {
+      if (numbers_[child] == kNew) {
+        CASK_RETURN_IF_ERROR(Open(child));
+      } else if (NodeOf(child).is_open) {
         return absl::UnimplementedError("a list, dict or object contains itself; such values are not read");
       }
-      if (node.state == State::kNew) CASK_RETURN_IF_ERROR(Open(child));
     }
     return absl::OkStatus();
   }
 
-  uint64_t num_tensors() const { return nodes_[pickle_.root].num_tensors; }
-  uint64_t name_bytes() const { return nodes_[pickle_.root].name_bytes; }
-  uint64_t longest_name() const { return nodes_[pickle_.root].longest_name; }
+  uint64_t num_tensors() const { return NodeOf(pickle_.root).num_tensors; }
+  uint64_t name_bytes() const { return NodeOf(pickle_.root).name_bytes; }
+  uint64_t longest_name() const { return NodeOf(pickle_.root).longest_name; }
 
   // The names, below `path`. Requires: Count.
   std::vector<NamedTensor> Names(std::vector<PathStep> path, NameForm form) const {
@@ -91,7 +92,7 @@ class Walk {
     enter(pickle_.root);
     while (!places.empty()) {
       Place& place = places.back();
-      const Node& node = nodes_[place.ref];
+      const Node& node = NodeOf(place.ref);
       if (place.next == node.num_edges) {
         places.pop_back();
         if (!places.empty()) path.pop_back();
@@ -105,10 +106,10 @@ class Walk {
   }
 
  private:
-  enum class State : uint8_t { kNew, kOpen, kDone };
+  static constexpr uint32_t kNew = 0xffffffff;
 
   struct Node {
-    State state = State::kNew;
+    bool is_open = true;
     uint32_t depth = 0;
     uint64_t num_tensors = 0;  // ways to a tensor
     uint64_t name_bytes = 0;   // of all of them, with a byte for each step
@@ -127,21 +128,24 @@ class Walk {
     return absl::UnimplementedError(absl::StrCat("values are nested in more than ", kMaxNesting, " others"));
   }
 
+  const Node& NodeOf(Ref ref) const { return nodes_[numbers_[ref]]; }
+
   absl::Status Open(Ref ref) {
-    nodes_[ref].state = State::kOpen;
+    numbers_[ref] = static_cast<uint32_t>(nodes_.size());
+    nodes_.emplace_back();
     open_.push_back({ref, EdgesOf(ref)});
-    return budget_->Charge(open_.back().edges.size() * sizeof(Edge));
+    return budget_->Charge(sizeof(Node) + open_.back().edges.size() * sizeof(Edge));
   }
 
   absl::Status Close() {
     const Frame frame = std::move(open_.back());
     open_.pop_back();
-    Node& node = nodes_[frame.ref];
-    node.state = State::kDone;
+    Node& node = nodes_[numbers_[frame.ref]];
+    node.is_open = false;
     node.first_edge = edges_.size();
     node.num_tensors = IsTensor(pickle_.object(frame.ref).kind) ? 1 : 0;
     for (const Edge& edge : frame.edges) {
-      const Node& child = nodes_[edge.child];
+      const Node& child = NodeOf(edge.child);
       node.depth = std::max(node.depth, child.depth + 1);
       if (child.num_tensors == 0) continue;
       const uint64_t step_bytes = (edge.text.empty() ? 20 : edge.text.size()) + 1;
@@ -295,7 +299,8 @@ class Walk {
 
   const Pickle& pickle_;
   ListingBudget* const budget_;
-  std::vector<Node> nodes_;  // by Ref
+  std::vector<uint32_t> numbers_;  // of the node of each object; kNew: it was not reached yet
+  std::vector<Node> nodes_;        // of the objects that hold others
   std::vector<Edge> edges_;
   std::vector<Frame> open_;
   std::deque<std::string> texts_;
