@@ -76,6 +76,7 @@ class ShardOpener {
   absl::Status Run() {
     model_->metadata = std::move(index_.metadata);
     model_->notes = std::move(index_.notes);
+    model_->entries.reserve(index_.files.size());  // each tensor that it lists becomes one, if only by its name
     for (const auto& [tensor, file] : index_.files) tensors_[file].push_back(tensor);
     for (const auto& [name, tensors] : tensors_) CASK_RETURN_IF_ERROR(Open(name));
     if (!unlisted_.empty()) SettleUnlisted();
@@ -91,13 +92,13 @@ class ShardOpener {
   }
 
  private:
-  absl::Status Open(const std::string& name) {
+  absl::Status Open(absl::string_view name) {
     Shard shard;
     shard.path = absl::StrCat(FolderOf(model_->path), "/", name);
     CASK_RETURN_IF_ERROR(CheckHasNeighbours(shard.path, options_.read));
     absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(shard.path, options_.read);
     if (absl::IsNotFound(file.status())) {
-      missing_.push_back(name);
+      missing_.emplace_back(name);
       shard.status = absl::DataLossError(absl::StrCat(shard.path, ": is missing; ", model_->path, " lists it"));
       return AddUnreadable(std::move(shard), name);
     }
@@ -129,39 +130,41 @@ class ShardOpener {
     return absl::OkStatus();
   }
 
-  absl::Status AddDamaged(Shard shard, const std::string& name) {
+  absl::Status AddDamaged(Shard shard, absl::string_view name) {
     AddNote(absl::StrCat("a file is damaged: ", shard.status.message()), &model_->notes);
     return AddUnreadable(std::move(shard), name);
   }
 
   // Lists the tensors of a file that cannot be read.
-  absl::Status AddUnreadable(Shard shard, const std::string& name) {
-    for (const std::string& tensor : tensors_.at(name)) CASK_RETURN_IF_ERROR(AddListed(tensor, shard.status));
+  absl::Status AddUnreadable(Shard shard, absl::string_view name) {
+    for (const absl::string_view tensor : tensors_.at(name)) CASK_RETURN_IF_ERROR(AddListed(tensor, shard.status));
     model_->shards.push_back(std::move(shard));
     return absl::OkStatus();
   }
 
   // Lists the tensors that the index expects in this file and that it does not have. Its own begin at entry `first`.
-  absl::Status AddAbsent(const std::string& name, const std::string& path, size_t first) {
-    const std::vector<std::string>& listed = tensors_.at(name);
+  absl::Status AddAbsent(absl::string_view name, const std::string& path, size_t first) {
+    const std::vector<absl::string_view>& listed = tensors_.at(name);
     const auto num_unlisted = unlisted_.end() - std::lower_bound(unlisted_.begin(), unlisted_.end(), first);
     if (model_->entries.size() - first - static_cast<size_t>(num_unlisted) == listed.size()) return absl::OkStatus();
-    std::set<std::string> found;
+    std::set<absl::string_view> found;
     for (size_t i = first; i < model_->entries.size(); ++i) found.insert(model_->entries[i].name);
     const absl::Status status =
         absl::DataLossError(absl::StrCat(model_->path, " says that it is in ", path, ", which does not have it"));
-    for (const std::string& tensor : listed) {
-      if (found.count(tensor) == 0) CASK_RETURN_IF_ERROR(AddListed(tensor, status));
+    std::vector<absl::string_view> absent;  // `found` has names of entries, which move when one is added
+    for (const absl::string_view tensor : listed) {
+      if (found.count(tensor) == 0) absent.push_back(tensor);
     }
+    for (const absl::string_view tensor : absent) CASK_RETURN_IF_ERROR(AddListed(tensor, status));
     return absl::OkStatus();
   }
 
   // Adds a tensor of which only the name is known.
-  absl::Status AddListed(const std::string& tensor, const absl::Status& status) {
+  absl::Status AddListed(absl::string_view tensor, const absl::Status& status) {
     constexpr uint64_t kEntryBytes = 192;  // and its place in the table of names
     CASK_RETURN_IF_ERROR(memory_.Charge(kEntryBytes + tensor.size()));
     SafetensorsEntry entry;
-    entry.name = tensor;
+    entry.name = std::string(tensor);
     entry.shard = static_cast<int>(model_->shards.size());
     entry.read_status = status;
     model_->entries.push_back(std::move(entry));
@@ -177,7 +180,7 @@ class ShardOpener {
             &model_->notes);
   }
 
-  absl::Status Add(const std::string& name, SafetensorsEntry* entry) {
+  absl::Status Add(absl::string_view name, SafetensorsEntry* entry) {
     if (static_cast<int64_t>(model_->entries.size()) >= options_.parse.limits.max_entries) {
       return PastLimit(absl::StrCat(model_->path, ": has more tensors"), "max_entries",
                        options_.parse.limits.max_entries);
@@ -258,9 +261,9 @@ class ShardOpener {
   ModelIndex index_;
   const OpenOptions& options_;
   Model* const model_;
-  DecodeQuota memory_;                                       // that tensors take which are only listed
-  std::map<std::string, std::vector<std::string>> tensors_;  // by file
-  std::vector<std::string> missing_;                         // names of files
+  DecodeQuota memory_;                                                   // that tensors take which are only listed
+  std::map<absl::string_view, std::vector<absl::string_view>> tensors_;  // by file: names in index_
+  std::vector<std::string> missing_;                                     // names of files
   std::vector<size_t> unlisted_;  // numbers of entries that the index does not list where they are, ascending
   uint64_t total_bytes_ = 0;
 };
@@ -283,10 +286,11 @@ absl::StatusOr<std::unique_ptr<Model>> OpenIndexedFiles(const ByteSource& file, 
     return absl::ResourceExhaustedError(
         absl::StrCat(path, ": has ", size, " bytes; the limit max_header_bytes is ", options.max_header_bytes));
   }
-  CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> text, TensorBuffer::Allocate(static_cast<size_t>(size)));
+  CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> text, TensorBuffer::Allocate(static_cast<size_t>(size)));
   CASK_RETURN_IF_ERROR(
       file.ReadAt(0, absl::MakeSpan(static_cast<char*>(text->mutable_data()), static_cast<size_t>(size))));
   absl::StatusOr<ModelIndex> index = ParseModelIndex(TextOf(*text, static_cast<size_t>(size)), options.parse);
+  text = {};  // the index has what it needs
   if (!index.ok()) return ExplainContent(Annotate(index.status(), path), file, kFormat);
   auto model = std::make_unique<Model>();
   model->path = path;
