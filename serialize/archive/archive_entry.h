@@ -19,12 +19,12 @@ namespace tensorcask {
 struct ArchiveEntry {
   std::string name;  // any bytes
   DType dtype = DType::kInvalid;
+  bool reads_in_blocks = false;  // ArchiveReader::ReadBlocks has one block at a time in memory
+  bool has_metadata = false;     // ArchiveReader::Metadata returns it
+  int pieces = 0;                // of a tensor that is stored in pieces
   TensorShape shape;
   std::string encoding;                   // "plain", "sliced", "encoded high delta", ...
-  bool reads_in_blocks = false;           // ArchiveReader::ReadBlocks has one block at a time in memory
-  int pieces = 0;                         // of a tensor that is stored in pieces
   std::vector<int64_t> strides;           // in elements; empty: row-major
-  bool has_metadata = false;              // ArchiveReader::Metadata returns it
   uint64_t stored_bytes = 0;              // in the file
   std::optional<uint64_t> decoded_bytes;  // of the elements, if they are encoded
   std::optional<int> shard;               // the file that has the elements, if the archive has several

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -47,12 +48,12 @@ class ReaderImpl {
 
   // The number of the entry that has the elements: an alias has those of another. Errors: NotFound.
   absl::StatusOr<size_t> Locate(absl::string_view name) const {
-    const auto it = model_->by_name.find(name);
-    if (it == model_->by_name.end()) {
+    const std::optional<size_t> number = model_->Find(name);
+    if (!number.has_value()) {
       return absl::NotFoundError(absl::StrCat(model_->path, ": no tensor ", Quoted(name)));
     }
-    const std::string& target = entry(it->second).alias_of;
-    return target.empty() ? it->second : model_->by_name.find(target)->second;
+    const std::string& target = entry(*number).alias_of;
+    return target.empty() ? *number : *model_->Find(target);
   }
 
   // The same of a tensor that can be read. Errors: also SafetensorsEntry::read_status.
@@ -226,8 +227,8 @@ std::shared_ptr<const ByteSource> SafetensorsReader::ShardSource(int shard) cons
 const std::vector<SafetensorsEntry>& SafetensorsReader::entries() const { return impl_->model().entries; }
 
 const SafetensorsEntry* SafetensorsReader::FindEntry(absl::string_view name) const {
-  const auto it = impl_->model().by_name.find(name);
-  return it != impl_->model().by_name.end() ? &impl_->entry(it->second) : nullptr;
+  const std::optional<size_t> number = impl_->model().Find(name);
+  return number.has_value() ? &impl_->entry(*number) : nullptr;
 }
 
 absl::StatusOr<SafetensorsEntry> SafetensorsReader::Find(absl::string_view name) const {

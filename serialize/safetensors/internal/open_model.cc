@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -18,6 +20,7 @@
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/model_index.h"
+#include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -37,20 +40,20 @@ absl::string_view TextOf(const TensorBuffer& buffer, size_t size_bytes) {
 // Makes the table of names, and entries of the aliases that the metadata notes.
 absl::Status FinishModel(const OpenOptions& options, Model* model) {
   std::vector<SafetensorsEntry>& entries = model->entries;
-  // The table refers to the names where they are, so the entries must not move any more.
   if (options.restore_aliases) entries.reserve(entries.size() + model->metadata.size());
+  CASK_CHECK(entries.capacity() < std::numeric_limits<uint32_t>::max(), "fewer than 2^32 tensors");
   model->by_name.reserve(entries.size());
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (model->by_name.emplace(entries[i].name, i).second) continue;
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    if (model->by_name.insert(i).second) continue;
     return absl::DataLossError(absl::StrCat("tensor ", Quoted(entries[i].name), " is listed twice: duplicate name"));
   }
   const size_t num_tensors = entries.size();
   if (options.restore_aliases) {
-    const auto is_tensor = [&](const std::string& name) { return model->by_name.contains(name); };
+    const auto is_tensor = [&](const std::string& name) { return model->Find(name).has_value(); };
     for (const std::string& name : AliasKeys(model->metadata, is_tensor)) {
       if (name.size() > LimitOf(options.parse.limits.max_name_bytes)) continue;
       const auto it = model->metadata.find(name);
-      SafetensorsEntry alias = entries[model->by_name.find(it->second)->second];
+      SafetensorsEntry alias = entries[*model->Find(it->second)];
       alias.name = name;
       alias.alias_of = it->second;
       entries.push_back(std::move(alias));
@@ -58,7 +61,7 @@ absl::Status FinishModel(const OpenOptions& options, Model* model) {
     }
   }
   model->metadata.erase(std::string(kAliasesKey));
-  for (size_t i = num_tensors; i < entries.size(); ++i) model->by_name.emplace(entries[i].name, i);
+  for (size_t i = num_tensors; i < entries.size(); ++i) model->by_name.insert(static_cast<uint32_t>(i));
   return absl::OkStatus();
 }
 

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -43,8 +45,32 @@ struct Model {
   std::vector<SafetensorsEntry> entries;  // as SafetensorsReader::entries
   std::map<std::string, std::string> metadata;
   std::vector<std::string> notes;
-  uint64_t header_bytes = 0;                               // of all headers that could be read, and of the index
-  absl::flat_hash_map<absl::string_view, size_t> by_name;  // numbers of entries, whose names these are
+  uint64_t header_bytes = 0;  // of all headers that could be read, and of the index
+
+  // The number of the entry with this name; nullopt if there is none.
+  std::optional<size_t> Find(absl::string_view name) const {
+    const auto found = by_name.find(name);
+    return found != by_name.end() ? std::optional<size_t>(*found) : std::nullopt;
+  }
+
+  // Finds numbers of entries by their names, which it does not hold again.
+  struct NameHash {
+    using is_transparent = void;
+    const std::vector<SafetensorsEntry>* entries;
+    size_t operator()(absl::string_view name) const { return absl::HashOf(name); }
+    size_t operator()(uint32_t number) const { return absl::HashOf(absl::string_view((*entries)[number].name)); }
+  };
+  struct NameEqual {
+    using is_transparent = void;
+    const std::vector<SafetensorsEntry>* entries;
+    bool operator()(uint32_t a, uint32_t b) const { return (*entries)[a].name == (*entries)[b].name; }
+    bool operator()(uint32_t number, absl::string_view name) const { return (*entries)[number].name == name; }
+  };
+  absl::flat_hash_set<uint32_t, NameHash, NameEqual> by_name{0, NameHash{&entries}, NameEqual{&entries}};
+
+  Model() = default;
+  Model(const Model&) = delete;  // by_name refers to its entries
+  Model& operator=(const Model&) = delete;
 };
 
 // The header of one file. Errors do not name the file: as SafetensorsReader::Open.
