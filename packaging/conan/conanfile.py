@@ -16,7 +16,7 @@ from conan.tools.system.package_manager import Apt
 class Tensorcask(ConanFile):
     name = "tensorcask"
     description = "Reads, writes and ships tensors: TensorFlow checkpoints, safetensors, npy, npz and messages"
-    license = ("Apache-2.0", "MIT")
+    license = ("Apache-2.0", "ISC", "MIT")
     topics = ("tensor", "checkpoint", "safetensors", "numpy", "tensorflow", "pytorch", "gguf", "onnx")
     package_type = "library"
     settings = ("os", "arch", "compiler", "build_type")
