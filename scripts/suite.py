@@ -44,9 +44,11 @@ def mirror():
 
 
 class Suite:
-    def __init__(self, name, folder=None):
+    """`purpose`: of a system beside the one that has all that the suite was ever asked to install."""
+
+    def __init__(self, name, folder=None, purpose=''):
         self.name = name
-        self.root = os.path.join(os.path.abspath(folder or default_folder()), name)
+        self.root = os.path.join(os.path.abspath(folder or default_folder()), name + purpose)
         self.tree = os.path.join(self.root, 'tensorcask')
 
     def make(self):
@@ -93,8 +95,10 @@ class Suite:
         if self.run(command).returncode != 0:
             sys.exit(f'the suite {self.name} cannot install {packages}')
 
-    def run(self, command, mounts=(), **kwargs):
-        """Runs a command of the shell in the copy of the tree. `mounts`: folders, and where they are read there."""
+    def run(self, command, mounts=(), scratch=False, **kwargs):
+        """Runs a command of the shell in the copy of the tree. `mounts`: folders, and where they are read there.
+
+        `scratch`: what the command changes is in memory, and gone afterwards."""
         mounts = list(mounts)
         environment = {'HOME': '/root', 'LANG': 'C.UTF-8', 'PATH': '/usr/sbin:/usr/bin:/sbin:/bin',
                        'TERM': os.environ.get('TERM', 'dumb')}
@@ -102,8 +106,17 @@ class Suite:
         if data:
             mounts.append((data, '/data'))
             environment['TENSORCASK_TEST_DATA'] = '/data'
-        lines = ['set -e', 'root="$1"', 'mount -t proc proc "$root/proc"', 'mount -t sysfs -o ro sysfs "$root/sys"',
-                 'mount --rbind /dev "$root/dev"', 'mount -t tmpfs tmpfs "$root/tmp"']
+        certificates = os.environ.get('PIP_CERT')  # by which pip knows its index
+        if certificates:
+            mounts.append((os.path.dirname(certificates), '/certificates'))
+            environment['PIP_CERT'] = '/certificates/' + os.path.basename(certificates)
+        lines = ['set -e', 'root="$1"']
+        if scratch:
+            lines += ['mount -t tmpfs tmpfs "$root/mnt"', 'mkdir "$root"/mnt/{changed,work,root}',
+                      'mount -t overlay overlay -o "lowerdir=$root,upperdir=$root/mnt/changed,workdir=$root/mnt/work" '
+                      '"$root/mnt/root"', 'root="$root/mnt/root"']
+        lines += ['mount -t proc proc "$root/proc"', 'mount -t sysfs -o ro sysfs "$root/sys"',
+                  'mount --rbind /dev "$root/dev"', 'mount -t tmpfs tmpfs "$root/tmp"']
         for source, target in mounts:
             place = '"$root"' + shlex.quote(target)
             lines += [f'mkdir -p {place}', f'mount --bind {shlex.quote(os.path.abspath(source))} {place}',
