@@ -49,7 +49,10 @@ install(FILES "${PROJECT_BINARY_DIR}/package/TensorcaskConfig.cmake"
 # MPI have modules of their own.
 if(BUILD_SHARED_LIBS)
   set(TENSORCASK_PC_LIBS "-ltensorcask ")
+  set(TENSORCASK_PC_PRIVATE "")  # pkg-config would look for these modules, which a program does not need
 else()
+  # Not libcurl.pc: --static would ask for the static libraries of all that curl uses, which few systems have.
+  set(TENSORCASK_PC_PRIVATE "Requires.private: expat libzstd libxxhash re2 snappy zlib\nLibs.private: -lcurl\n")
   set(TENSORCASK_PC_LIBS "")
   foreach(room ${rooms})
     get_target_property(kind ${room} TYPE)
