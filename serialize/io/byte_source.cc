@@ -121,7 +121,7 @@ class FileSource final : public ByteSource {
       if (RangeFits(range.offset, range.size_bytes, size_bytes_)) in_file.push_back(range);
     }
     auto announced = std::make_shared<AnnouncedReads>(
-        in_file, shape_, options, [this](const ReadRange& piece) { return ReadAll(piece.offset, piece.out); });
+        in_file, shape_, options, [this](absl::Span<const ReadRange> piece) { return ReadMany(piece); });
     const std::lock_guard<std::mutex> lock(announced_mutex_);
     announced_.erase(std::remove_if(announced_.begin(), announced_.end(), [](const auto& a) { return a.expired(); }),
                      announced_.end());
@@ -354,7 +354,7 @@ class WindowSource final : public ByteSource {
     std::vector<FileRange> moved;
     for (const FileRange& range : ranges) {
       if (RangeFits(range.offset, range.size_bytes, size_bytes_)) {
-        moved.push_back({offset_ + range.offset, range.size_bytes});
+        moved.push_back({offset_ + range.offset, range.size_bytes, range.into});
       }
     }
     return source_->Announce(moved, options);

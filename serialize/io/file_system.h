@@ -65,6 +65,8 @@ struct ReadShape {
   uint64_t piece_bytes = 512 << 10;  // of one read
   int in_flight = 1;                 // reads at the same time
   uint64_t gap_bytes = 4096;         // bytes between two ranges that are read over rather than left out
+  // Whether ReadManyAt reads ranges in one piece if they lie so near to each other. False: each range is a read.
+  bool joins_ranges = false;
 };
 
 class FileSystem {

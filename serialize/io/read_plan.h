@@ -9,6 +9,8 @@
 // gaps of gap_bytes, from the first read on and beside the caller. They hold at most in_flight * piece_bytes. ReadAt
 // and ReadRanges take the bytes from there. Of a source like a disk (in_flight 1) nothing is planned: its reads stay as
 // they are.
+//
+// If the memory is known in which a range will be read, Add gets it, too (`into`). Then the bytes go straight there.
 
 #ifndef TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
 #define TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
@@ -28,6 +30,9 @@ class ByteSource;
 struct FileRange {
   uint64_t offset = 0;
   uint64_t size_bytes = 0;
+  // The memory in which the range will be read; null: unknown. It may be written to until the plan ends. Requires: each
+  // byte is read once, into its place there.
+  char* into = nullptr;
 };
 
 // How ByteSource::Announce fetches ranges.
@@ -58,7 +63,7 @@ class ReadPlan {
   ReadPlan& operator=(const ReadPlan&) = delete;
 
   // Null is no source, and nothing is added.
-  void Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes);
+  void Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into = nullptr);
   // Call it once, after all Add.
   void Start();
 

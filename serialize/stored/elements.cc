@@ -93,6 +93,10 @@ absl::Status ReadBytes(const ByteSource& source, const StoredTensor& tensor, con
   } else if (options.strategy == ReadStrategy::kParallel && !check.idle() && out.size() >= kParallelBytes) {
     CASK_RETURN_IF_ERROR(ReadPartsChecked(source, tensor, options, out, &check));
   } else {
+    // Where several pieces are read at once, those behind a block are read while it is checked.
+    const FileRange range = {tensor.offset, out.size(), out.data()};
+    std::shared_ptr<void> announced;
+    if (!check.idle() && out.size() > BlockBytes(source)) announced = source.Announce(absl::MakeConstSpan(&range, 1));
     CASK_RETURN_IF_ERROR(ReadChecked(source, tensor.offset, out, &check));
   }
   ToHostOrder(tensor, out);
@@ -284,6 +288,8 @@ absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tens
   CASK_ASSIGN_OR_RETURN(const Tensor unpacked, ReadElements(source, tensor, options));
   return internal::CopyFromHost(unpacked, out);
 }
+
+bool AreReadInPlace(const StoredTensor& tensor) { return tensor.packed_bits == 0 && LayoutOf(tensor).IsContiguous(); }
 
 bool MustVerify(const StoredTensor& tensor, const ElementOptions& options) {
   return options.verify && tensor.checksum.exists() &&

@@ -57,6 +57,9 @@ absl::StatusOr<TensorView> ReadElementsAsStored(const ByteSource& source, const 
 absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options,
                               TensorView* out);
 
+// Whether ReadElementsInto reads the stored bytes, each once, straight into a contiguous view on the host.
+bool AreReadInPlace(const StoredTensor& tensor);
+
 // True if options.verify is set, the tensor has a checksum, and its bytes were not verified before.
 bool MustVerify(const StoredTensor& tensor, const ElementOptions& options);
 

@@ -77,6 +77,11 @@ class BundleReader final : public ReaderImpl {
     return memory;
   }
 
+  bool IsReadInPlace(absl::string_view name) const override {
+    const absl::StatusOr<LocatedEntry> located = index_->Locate(name);
+    return located.ok() && stored_.AreReadInPlace(*located);
+  }
+
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const LocatedEntry located, index_->Locate(name));
     DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);

@@ -66,6 +66,8 @@ class ReaderImpl {
                                            DecodeQuota* /*decoded*/) const {
     return Tensor();
   }
+  // Whether ReadInto reads the stored bytes, each once, straight into such memory.
+  virtual bool IsReadInPlace(absl::string_view /*name*/) const { return false; }
   virtual absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const = 0;
   virtual absl::Status ReadInto(absl::string_view name, TensorView* out) const = 0;
   virtual absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice,

@@ -248,6 +248,10 @@ bool StoredTensors::AreBytes(const LocatedEntry& located) const {
   return (entry.form == EntryForm::kPlain || entry.form == EntryForm::kExtensionOnly) && !IsObject(entry.dtype);
 }
 
+bool StoredTensors::AreReadInPlace(const LocatedEntry& located) const {
+  return AreBytes(located) && stored::AreReadInPlace(PlaceOf(located));
+}
+
 absl::StatusOr<TensorView> StoredTensors::ReadAsStored(const LocatedEntry& located, DecodeQuota* decoded) const {
   if (!located.index.layout.has_value()) return Read(located, decoded);
   CASK_ASSIGN_OR_RETURN(const File file, OpenReadable(located));

@@ -56,6 +56,8 @@ class StoredTensors {
   absl::StatusOr<Tensor> Map(const LocatedEntry& located, DecodeQuota* decoded) const;
   // True for elements that are stored as they are in memory: ReadSliceInto reads them to a device, too.
   bool AreBytes(const LocatedEntry& located) const;
+  // Whether ReadSliceInto of all elements reads the stored bytes straight into a contiguous view on the host.
+  bool AreReadInPlace(const LocatedEntry& located) const;
   // The elements that are in `slice`. Requires: OpenReadable and CheckLimit have passed; *out has their dtype and shape
   // and may be written (CheckWritable). With `verify_whole` the checksum is verified even if the slice is small.
   absl::Status ReadSliceInto(const LocatedEntry& located, const TensorSlice& slice, bool verify_whole,

@@ -9,19 +9,27 @@
 namespace tensorcask::internal {
 
 AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape,
-                               const AnnounceOptions& options, ReadOne read)
+                               const AnnounceOptions& options, ReadPiece read)
     : piece_bytes_(shape.piece_bytes),
       gap_bytes_(std::min(shape.gap_bytes, options.max_gap_bytes)),
       most_bytes_(shape.piece_bytes * static_cast<uint64_t>(shape.in_flight)),
       large_bytes_(most_bytes_ / 2),
       is_read_once_(options.is_read_once),
+      joins_ranges_(shape.joins_ranges),
       most_threads_(static_cast<size_t>(shape.in_flight) - 1),
       read_(std::move(read)) {
-  for (const FileRange& range : ranges) AddToPieces(range.offset, range.size_bytes);
+  for (const FileRange& range : ranges) AddToPieces(range);
   by_offset_.resize(pieces_.size());
   for (size_t i = 0; i < by_offset_.size(); ++i) by_offset_[i] = i;
   std::sort(by_offset_.begin(), by_offset_.end(),
             [&](size_t a, size_t b) { return pieces_[a].begin < pieces_[b].begin; });
+  // Bytes that are announced twice are held: memory that a caller has is filled once.
+  Piece* farthest = nullptr;
+  for (const size_t i : by_offset_) {
+    Piece& piece = pieces_[i];
+    if (farthest != nullptr && piece.begin < farthest->end) piece.is_direct = farthest->is_direct = false;
+    if (farthest == nullptr || piece.end > farthest->end) farthest = &piece;
+  }
 }
 
 AnnouncedReads::~AnnouncedReads() {
@@ -33,15 +41,15 @@ AnnouncedReads::~AnnouncedReads() {
     const std::lock_guard<std::mutex> lock(mutex_);
     ends_ = true;
   }
-  changed_.notify_all();
+  room_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 // Joins the range to the last piece if it lies in it or not far behind it, and begins new pieces where that is full.
-void AnnouncedReads::AddToPieces(uint64_t offset, uint64_t size_bytes) {
-  const uint64_t end = offset + size_bytes;
-  const bool is_large = size_bytes >= large_bytes_;
-  while (offset < end) {
+void AnnouncedReads::AddToPieces(const FileRange& range) {
+  const uint64_t end = range.offset + range.size_bytes;
+  const bool is_large = range.into == nullptr && range.size_bytes >= large_bytes_;
+  for (uint64_t offset = range.offset; offset < end;) {
     const bool joins = !is_large && !pieces_.empty() && !pieces_.back().is_large && offset >= pieces_.back().begin &&
                        offset < pieces_.back().begin + piece_bytes_ &&
                        (offset <= pieces_.back().end || offset - pieces_.back().end <= gap_bytes_);
@@ -49,9 +57,16 @@ void AnnouncedReads::AddToPieces(uint64_t offset, uint64_t size_bytes) {
       pieces_.emplace_back();
       pieces_.back().begin = offset;
       pieces_.back().is_large = is_large;
+      pieces_.back().is_direct = range.into != nullptr;
+    } else if (range.into == nullptr || offset < pieces_.back().end || !joins_ranges_) {
+      pieces_.back().is_direct = false;  // else bytes had two places, or the piece took several reads
+      pieces_.back().parts = {};
     }
     Piece& piece = pieces_.back();
     const uint64_t now = std::min(end, piece.begin + piece_bytes_) - offset;
+    if (piece.is_direct) {
+      piece.parts.push_back({offset, absl::MakeSpan(range.into + (offset - range.offset), static_cast<size_t>(now))});
+    }
     piece.left += now;
     piece.end = std::max(piece.end, offset + now);
     offset += now;
@@ -62,18 +77,30 @@ size_t AnnouncedReads::Read(uint64_t offset, absl::Span<char> out) {
   std::unique_lock<std::mutex> lock(mutex_);
   Piece* const piece = Find(offset);
   if (piece == nullptr) return 0;
+  const uint64_t end = piece->is_direct ? EndOfPlace(*piece, offset, out.data()) : piece->end;
+  if (end <= offset) return 0;
   if (piece->state == State::kWaiting && piece->is_large && out.size() >= large_bytes_) {
     PassOver(*piece, offset + out.size());
     return 0;
   }
   if (piece->state == State::kWaiting) FetchFrom(piece, &lock);
-  changed_.wait(lock, [&] { return piece->state != State::kFetching; });
+  fetched_.wait(lock, [&] { return piece->state != State::kFetching; });
   if (piece->state != State::kHeld) return 0;
-  const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), piece->end - offset));
-  std::memcpy(out.data(), piece->bytes.get() + (offset - piece->begin), count);
+  const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), end - offset));
+  if (!piece->is_direct) std::memcpy(out.data(), piece->bytes.get() + (offset - piece->begin), count);
   if (is_read_once_) piece->left -= std::min<uint64_t>(count, piece->left);
   if (piece->left == 0) Release(piece);
   return count;
+}
+
+// The end of the part of a direct piece whose byte at `offset` goes to `out`; 0 if there is none.
+uint64_t AnnouncedReads::EndOfPlace(const Piece& piece, uint64_t offset, const char* out) {
+  auto after = std::upper_bound(piece.parts.begin(), piece.parts.end(), offset,
+                                [](uint64_t value, const ReadRange& part) { return value < part.offset; });
+  if (after == piece.parts.begin()) return 0;
+  const ReadRange& part = *--after;
+  const uint64_t end = part.offset + part.out.size();
+  return offset < end && out == part.out.data() + (offset - part.offset) ? end : 0;
 }
 
 AnnouncedReads::Piece* AnnouncedReads::Find(uint64_t offset) {
@@ -94,17 +121,18 @@ void AnnouncedReads::PassOver(const Piece& first, uint64_t end) {
 }
 
 void AnnouncedReads::Release(Piece* piece) {
-  if (piece->state != State::kWaiting) held_bytes_ -= piece->end - piece->begin;
+  if (piece->state != State::kWaiting) held_bytes_ -= MemoryOf(*piece);
   piece->state = State::kDone;
   if (piece->bytes != nullptr && piece->end - piece->begin > piece_bytes_ / 2)
     spare_.push_back(std::move(piece->bytes));
   piece->bytes.reset();
-  changed_.notify_all();
+  fetched_.notify_all();
+  room_.notify_one();
 }
 
 // The caller fetches that piece, and the threads those after it.
 void AnnouncedReads::FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock) {
-  const uint64_t size = first->end - first->begin;
+  const uint64_t size = MemoryOf(*first);
   first->state = State::kFetching;
   next_ = static_cast<size_t>(first - pieces_.data()) + 1;
   fetches_large_ = first->is_large;
@@ -114,7 +142,7 @@ void AnnouncedReads::FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock)
     for (size_t i = 0; i < pieces_.size() && !has_room(); ++i) {
       if (pieces_[i].state == State::kHeld) Release(&pieces_[i]);
     }
-    if (!has_room()) changed_.wait(*lock);
+    if (!has_room()) fetched_.wait(*lock);
   }
   held_bytes_ += size;
   StartThreads();
@@ -124,6 +152,15 @@ void AnnouncedReads::FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock)
 // If the piece cannot be fetched, the caller of Read reads its bytes itself: then each error is that of the range that
 // has it. Requires: the piece is counted in held_bytes_.
 void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
+  if (piece->is_direct) {
+    lock->unlock();
+    const bool is_fetched = read_(piece->parts).ok();
+    lock->lock();
+    piece->state = State::kHeld;
+    fetched_.notify_all();
+    if (!is_fetched) Release(piece);
+    return;
+  }
   const auto size = static_cast<size_t>(piece->end - piece->begin);
   std::unique_ptr<char[]> bytes;
   if (size > piece_bytes_ / 2 && !spare_.empty()) {
@@ -133,11 +170,12 @@ void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
   lock->unlock();
   const auto room = size > piece_bytes_ / 2 ? static_cast<size_t>(piece_bytes_) : size;
   if (bytes == nullptr) bytes.reset(new (std::nothrow) char[room]);
-  const bool is_fetched = bytes != nullptr && read_({piece->begin, absl::MakeSpan(bytes.get(), size)}).ok();
+  const ReadRange whole = {piece->begin, absl::MakeSpan(bytes.get(), size)};
+  const bool is_fetched = bytes != nullptr && read_(absl::MakeConstSpan(&whole, 1)).ok();
   lock->lock();
   piece->bytes = std::move(bytes);
   piece->state = State::kHeld;
-  changed_.notify_all();
+  fetched_.notify_all();
   if (!is_fetched) Release(piece);
 }
 
@@ -149,7 +187,7 @@ AnnouncedReads::Piece* AnnouncedReads::NextToFetch() {
   while (next_ < pieces_.size() && !is_wanted(pieces_[next_])) ++next_;
   if (next_ == pieces_.size()) return nullptr;
   Piece& piece = pieces_[next_];
-  if (piece.end - piece.begin > most_bytes_ - held_bytes_) return nullptr;
+  if (MemoryOf(piece) > most_bytes_ - held_bytes_) return nullptr;
   ++next_;
   return &piece;
 }
@@ -161,7 +199,7 @@ void AnnouncedReads::StartThreads() {
   } catch (const std::system_error&) {
     // The system has no more threads. Those that there are, and the caller, do the work.
   }
-  changed_.notify_all();
+  room_.notify_all();
 }
 
 void AnnouncedReads::Work() {
@@ -169,11 +207,12 @@ void AnnouncedReads::Work() {
   while (!ends_) {
     Piece* const piece = NextToFetch();
     if (piece == nullptr) {
-      changed_.wait(lock);
+      room_.wait(lock);
       continue;
     }
     piece->state = State::kFetching;
-    held_bytes_ += piece->end - piece->begin;
+    held_bytes_ += MemoryOf(*piece);
+    room_.notify_one();  // there may be room for another small piece
     Fetch(piece, &lock);
   }
 }

@@ -22,21 +22,24 @@
 namespace tensorcask::internal {
 
 // From the first Read on, threads of its own fetch shape.in_flight pieces at a time, in the order of reading, while the
-// caller uses those that are there. Holds at most shape.in_flight * shape.piece_bytes. Thread-safe.
+// caller uses those that are there. Holds at most shape.in_flight * shape.piece_bytes, beside the memory that ranges
+// have (FileRange::into): a piece all of whose ranges have memory is fetched straight into it. Thread-safe.
 class AnnouncedReads {
  public:
-  using ReadOne = std::function<absl::Status(const ReadRange&)>;  // from several threads
+  // Reads one piece: all of its ranges, which are sorted and apart. Called from several threads.
+  using ReadPiece = std::function<absl::Status(absl::Span<const ReadRange>)>;
 
   // `ranges` are in the order in which they will be read. A range is large if reading it alone keeps half of
   // shape.in_flight busy: it is fetched only for reads that are small. Requires: shape.in_flight > 1.
   AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape, const AnnounceOptions& options,
-                 ReadOne read);
+                 ReadPiece read);
   ~AnnouncedReads();  // waits for the pieces that are being fetched
   AnnouncedReads(const AnnouncedReads&) = delete;
   AnnouncedReads& operator=(const AnnouncedReads&) = delete;
 
-  // Copies announced bytes from `offset` on to the front of `out` and returns their number. 0: the first of them is not
-  // announced, was read before, or could not be fetched; the caller then reads the file.
+  // Puts announced bytes from `offset` on to the front of `out` and returns their number. 0: the first of them is not
+  // announced, was announced for other memory, was read before, or could not be fetched; the caller then reads the
+  // file.
   size_t Read(uint64_t offset, absl::Span<char> out);
 
  private:
@@ -46,12 +49,16 @@ class AnnouncedReads {
     uint64_t end = 0;
     uint64_t left = 0;  // announced bytes that were not read
     State state = State::kWaiting;
-    bool is_large = false;  // of a large range, alone
-    std::unique_ptr<char[]> bytes;
+    bool is_large = false;  // of a large range without memory, alone
+    bool is_direct = false;
+    std::vector<ReadRange> parts;   // is_direct: what is read of the piece, and where to
+    std::unique_ptr<char[]> bytes;  // else
   };
 
-  void AddToPieces(uint64_t offset, uint64_t size_bytes);
+  void AddToPieces(const FileRange& range);
   Piece* Find(uint64_t offset);
+  static uint64_t EndOfPlace(const Piece& piece, uint64_t offset, const char* out);
+  static uint64_t MemoryOf(const Piece& piece) { return piece.is_direct ? 0 : piece.end - piece.begin; }
   void PassOver(const Piece& first, uint64_t end);
   void Release(Piece* piece);
   void FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock);
@@ -65,11 +72,13 @@ class AnnouncedReads {
   const uint64_t most_bytes_;   // held at a time
   const uint64_t large_bytes_;  // from here a range is large
   const bool is_read_once_;
+  const bool joins_ranges_;
   const size_t most_threads_;
-  const ReadOne read_;
+  const ReadPiece read_;
   const OwnerProcess owner_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable fetched_;             // a piece is there, or cannot be fetched
+  std::condition_variable room_;                // there may be something to fetch, and room for it
   std::vector<Piece> pieces_;                   // in the order of reading
   std::vector<size_t> by_offset_;               // numbers of pieces
   std::vector<std::unique_ptr<char[]>> spare_;  // of piece_bytes_: fresh memory costs more than to fill it

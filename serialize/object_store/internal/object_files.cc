@@ -39,6 +39,8 @@ IoResult ParsePath(const std::string& path, ObjectUrl* url) {
   return 0;
 }
 
+uint64_t EndOf(const ReadRange& range) { return range.offset + range.out.size(); }
+
 IoResult RefuseHttp(const ObjectUrl& url) {
   return FailWith(-EROFS, absl::StrCat(url.name, ": files of web servers are only read"));
 }
@@ -128,6 +130,7 @@ ReadShape ObjectFiles::read_shape() const {
   shape.piece_bytes = range_bytes_;
   shape.in_flight = connections_;
   shape.gap_bytes = kGapBytes;
+  shape.joins_ranges = true;
   return shape;
 }
 
@@ -180,10 +183,9 @@ IoResult ObjectFiles::OpenToRead(const std::string& path) {
   return AddHandle({std::move(object), nullptr});
 }
 
-IoResult ObjectFiles::Request(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail) {
+IoResult ObjectFiles::Request(OpenObject* object, absl::Span<const ReadRange> parts, std::string* detail) {
   ExpectedRange range;
-  range.offset = offset;
-  range.out = out;
+  range.parts = parts;
   range.object_bytes = object->size;
   range.etag = object->etag;
   range.last_modified = object->last_modified;
@@ -208,7 +210,8 @@ IoResult ObjectFiles::ReadSmall(OpenObject* object, uint64_t offset, absl::Span<
   if (!has()) {
     const uint64_t bytes = std::min(kSmallBytes, object->tail_offset - offset);
     auto fresh = std::make_shared<std::string>(static_cast<size_t>(bytes), '\0');
-    const IoResult result = Request(object, offset, absl::MakeSpan(&(*fresh)[0], fresh->size()), detail);
+    const ReadRange range = {offset, absl::MakeSpan(&(*fresh)[0], fresh->size())};
+    const IoResult result = Request(object, absl::MakeConstSpan(&range, 1), detail);
     if (result < 0) return result;
     block = fresh;
     start = offset;
@@ -220,17 +223,25 @@ IoResult ObjectFiles::ReadSmall(OpenObject* object, uint64_t offset, absl::Span<
   return 0;
 }
 
-// All of `out`, which lies in the object and is not longer than a request.
-IoResult ObjectFiles::ReadPiece(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail) {
-  if (offset < object->tail_offset) {
-    const auto before = static_cast<size_t>(std::min<uint64_t>(out.size(), object->tail_offset - offset));
-    const IoResult result = before < kSmallBytes ? ReadSmall(object, offset, out.subspan(0, before), detail)
-                                                 : Request(object, offset, out.subspan(0, before), detail);
-    if (result < 0) return result;
-    out.remove_prefix(before);
-    offset += before;
+// One request for all parts, which lie in the object, by offset and apart; none for what opening brought.
+IoResult ObjectFiles::ReadPiece(OpenObject* object, absl::Span<const ReadRange> parts, std::string* detail) {
+  std::vector<ReadRange> missing;
+  for (ReadRange part : parts) {
+    if (part.offset < object->tail_offset) {
+      const auto before = static_cast<size_t>(std::min<uint64_t>(part.out.size(), object->tail_offset - part.offset));
+      missing.push_back({part.offset, part.out.first(before)});
+      part.out.remove_prefix(before);
+      part.offset += before;
+    }
+    if (part.out.empty()) continue;
+    std::memcpy(part.out.data(), object->tail.data() + (part.offset - object->tail_offset), part.out.size());
   }
-  if (!out.empty()) std::memcpy(out.data(), object->tail.data() + (offset - object->tail_offset), out.size());
+  if (missing.empty()) return 0;
+  if (EndOf(missing.back()) - missing.front().offset >= kSmallBytes) return Request(object, missing, detail);
+  for (const ReadRange& part : missing) {
+    const IoResult result = ReadSmall(object, part.offset, part.out, detail);
+    if (result < 0) return result;
+  }
   return 0;
 }
 
@@ -247,37 +258,41 @@ IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> 
 IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
   const std::shared_ptr<OpenObject> object = FindObject(handle);
   if (object == nullptr) return FailWith(-EBADF, "");
+  std::vector<ReadRange> parts;
+  uint64_t failed_at = UINT64_MAX;
+  for (const ReadRange& range : ranges) {
+    if (!RangeFits(range.offset, range.out.size(), object->size)) {
+      failed_at = std::min(failed_at, range.offset);
+      continue;
+    }
+    for (size_t done = 0; done < range.out.size(); done += parts.back().out.size()) {
+      parts.push_back({range.offset + done, range.out.subspan(done, static_cast<size_t>(range_bytes_))});
+    }
+  }
+  std::sort(parts.begin(), parts.end(), [](const ReadRange& a, const ReadRange& b) { return a.offset < b.offset; });
+
   struct Piece {
-    ReadRange range;
+    absl::Span<const ReadRange> parts;
     IoResult result = 0;
     std::string detail;
   };
   std::vector<Piece> pieces;
-  for (const ReadRange& range : ranges) {
-    if (!RangeFits(range.offset, range.out.size(), object->size)) {
-      Piece past;
-      past.range = range;
-      past.result = -ENODATA;
-      pieces.push_back(std::move(past));
-      continue;
+  for (size_t first = 0; first < parts.size(); first += pieces.back().parts.size()) {
+    size_t last = first + 1;  // one past
+    for (; last < parts.size(); ++last) {
+      const uint64_t end = EndOf(parts[last - 1]);
+      const bool is_near = parts[last].offset >= end && parts[last].offset - end <= kGapBytes;
+      if (!is_near || EndOf(parts[last]) - parts[first].offset > range_bytes_) break;
     }
-    for (size_t done = 0; done < range.out.size();) {
-      const auto bytes = static_cast<size_t>(std::min<uint64_t>(range.out.size() - done, range_bytes_));
-      Piece piece;
-      piece.range = {range.offset + done, range.out.subspan(done, bytes)};
-      pieces.push_back(std::move(piece));
-      done += bytes;
-    }
+    pieces.emplace_back();
+    pieces.back().parts = absl::MakeConstSpan(parts).subspan(first, last - first);
   }
-  threads_.RunAll(pieces.size(), [&](size_t i) {
-    Piece& piece = pieces[i];
-    if (piece.result == 0) piece.result = ReadPiece(object.get(), piece.range.offset, piece.range.out, &piece.detail);
-  });
-  const Piece* failed = nullptr;
+  threads_.RunAll(pieces.size(),
+                  [&](size_t i) { pieces[i].result = ReadPiece(object.get(), pieces[i].parts, &pieces[i].detail); });
   for (const Piece& piece : pieces) {
-    if (piece.result < 0 && (failed == nullptr || piece.range.offset < failed->range.offset)) failed = &piece;
+    if (piece.result < 0 && piece.parts[0].offset < failed_at) return FailWith(piece.result, piece.detail);
   }
-  return failed == nullptr ? 0 : FailWith(failed->result, failed->detail);
+  return failed_at == UINT64_MAX ? 0 : FailWith(-ENODATA, "");
 }
 
 IoResult ObjectFiles::SizeOf(IoResult handle) {

@@ -72,9 +72,9 @@ class ObjectFiles final : public FileSystem {
   IoResult AddHandle(Handle handle);
   std::shared_ptr<OpenObject> FindObject(IoResult handle);
   std::shared_ptr<Upload> FindUpload(IoResult handle);
-  IoResult ReadPiece(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail);
+  IoResult ReadPiece(OpenObject* object, absl::Span<const ReadRange> parts, std::string* detail);
   IoResult ReadSmall(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail);
-  IoResult Request(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail);
+  IoResult Request(OpenObject* object, absl::Span<const ReadRange> parts, std::string* detail);
   IoResult Publish(const std::string& from, const std::string& to, const PublishCondition& condition);
   void RememberMissing(const std::string& path);
   bool IsFolder(const ObjectUrl& url, IoResult* result);

@@ -90,7 +90,7 @@ HttpAnswer ObjectRequests::OpenTail(const ObjectUrl& url, uint64_t tail_bytes) c
 
 HttpAnswer ObjectRequests::ReadRange(const ObjectUrl& url, const ExpectedRange& range) const {
   HttpRequest request = Make("GET", url, "read");
-  request.record_offset = range.offset;
+  request.record_offset = range.offset();
   return engine_->ReadRange(request, range);
 }
 

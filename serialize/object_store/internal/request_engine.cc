@@ -265,13 +265,13 @@ class RequestEngine::TextReceiver final : public Receiver {
 
 class RequestEngine::RangeReceiver final : public Receiver {
  public:
-  RangeReceiver(const ExpectedRange& range, size_t* done) : range_(range), done_(done) {}
+  RangeReceiver(const ExpectedRange& range, uint64_t* done) : range_(range), size_(range.size_bytes()), done_(done) {}
 
   void Prepare(std::vector<std::string>* headers) override {
     // All bytes came, and then the end of the answer did not: the last byte is asked for again.
-    if (*done_ == range_.out.size()) --*done_;
-    first_ = range_.offset + *done_;
-    last_ = range_.offset + range_.out.size() - 1;
+    if (*done_ == size_) --*done_;
+    first_ = range_.offset() + *done_;
+    last_ = range_.offset() + size_ - 1;
     headers->push_back(absl::StrCat("Range: bytes=", first_, "-", last_));
     if (IsStrongETag(range_.etag)) headers->push_back(absl::StrCat("If-Match: ", range_.etag));
   }
@@ -299,21 +299,33 @@ class RequestEngine::RangeReceiver final : public Receiver {
   }
 
   bool OnBytes(absl::string_view bytes) override {
-    if (bytes.size() > range_.out.size() - *done_)
-      return Refuse(-EBADMSG, "the answer is longer than its Content-Range");
-    std::memcpy(range_.out.data() + *done_, bytes.data(), bytes.size());
-    *done_ += bytes.size();
+    if (bytes.size() > size_ - *done_) return Refuse(-EBADMSG, "the answer is longer than its Content-Range");
+    while (!bytes.empty()) {
+      const uint64_t offset = range_.offset() + *done_;
+      while (EndOf(range_.parts[part_]) <= offset) ++part_;
+      const tensorcask::ReadRange& part = range_.parts[part_];
+      const bool is_wanted = offset >= part.offset;  // else it lies in front of the part
+      const auto count =
+          static_cast<size_t>(std::min<uint64_t>(bytes.size(), (is_wanted ? EndOf(part) : part.offset) - offset));
+      if (is_wanted) std::memcpy(part.out.data() + (offset - part.offset), bytes.data(), count);
+      bytes.remove_prefix(count);
+      *done_ += count;
+    }
     return true;
   }
 
   bool OnEnd() override {
-    if (*done_ == range_.out.size()) return true;
-    return Refuse(-EBADMSG, absl::StrCat("the answer ends ", range_.out.size() - *done_,
-                                         " bytes before the end of its Content-Range"));
+    if (*done_ == size_) return true;
+    return Refuse(-EBADMSG,
+                  absl::StrCat("the answer ends ", size_ - *done_, " bytes before the end of its Content-Range"));
   }
 
+  static uint64_t EndOf(const tensorcask::ReadRange& part) { return part.offset + part.out.size(); }
+
   const ExpectedRange& range_;
-  size_t* const done_;  // bytes of range_.out, over all attempts
+  const uint64_t size_;
+  uint64_t* const done_;  // bytes of the range, over all attempts
+  size_t part_ = 0;       // the first one that may lack bytes
   uint64_t first_ = 0;
   uint64_t last_ = 0;
 };
@@ -622,7 +634,7 @@ HttpAnswer RequestEngine::Send(const HttpRequest& request) {
 }
 
 HttpAnswer RequestEngine::ReadRange(const HttpRequest& request, const ExpectedRange& range) {
-  size_t done = 0;
+  uint64_t done = 0;
   HttpAnswer answer = Repeat(request, [&] { return std::make_unique<RangeReceiver>(range, &done); });
   if (answer.status == 412) absl::StrAppend(&answer.detail, "; the file was replaced while it was read");
   if (answer.status == 416) {

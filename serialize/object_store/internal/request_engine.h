@@ -54,13 +54,15 @@ struct HttpRequest {
   uint64_t max_text_bytes = uint64_t{8} << 20;
 };
 
-// A range of an object that was opened before.
+// A range of an object that was opened before: from the first byte of the first part to the last one of the last.
 struct ExpectedRange {
-  uint64_t offset = 0;
-  absl::Span<char> out;  // not empty
+  absl::Span<const ReadRange> parts;  // not empty, by offset, and apart; what lies between them is thrown away
   uint64_t object_bytes = 0;
   std::string etag;           // "": unknown
   std::string last_modified;  // "": unknown; compared where there is no ETag
+
+  uint64_t offset() const { return parts.front().offset; }
+  uint64_t size_bytes() const { return parts.back().offset + parts.back().out.size() - offset(); }
 };
 
 struct HttpAnswer {
@@ -83,8 +85,8 @@ class RequestEngine {
   // The whole body becomes answer.text. DataLoss (EBADMSG) if it is longer than request.max_text_bytes.
   HttpAnswer Send(const HttpRequest& request);
 
-  // Adds the headers of a range to a GET and fills range.out, after a broken connection from the first missing byte on.
-  // After an error, range.out may hold some bytes of the object, and none of another one.
+  // Adds the headers of a range to a GET and fills its parts, after a broken connection from the first missing byte on.
+  // After an error, the parts may hold some bytes of the object, and none of another one.
   HttpAnswer ReadRange(const HttpRequest& request, const ExpectedRange& range);
 
   // Sleeps before the attempt after `attempt`: a random part of 50 ms * 2^attempt, at most 20 s; longer if the server

@@ -164,6 +164,95 @@ TEST_F(ReadPlanTest, LargeRangesThatAreReadInStepsAreFetched) {
   EXPECT_EQ(files_.Ranges(), (Ranges{{0, 10}, {10, 100}, {110, 100}, {210, 100}, {310, 50}, {1000, 10}}));
 }
 
+// Of a system that joins ranges, like an object store.
+constexpr ReadShape kJoiningShape = {100, 4, 10, true};
+
+TEST_F(ReadPlanTest, PiecesGoStraightIntoTheMemoryThatIsKnown) {
+  for (const bool joins : {true, false}) {
+    SCOPED_TRACE(joins);
+    Shaped files(&memory_, joins ? kJoiningShape : kShape);
+    const auto file = Open(&files);
+    // The second one lies in two pieces, and the last one far from them. Between the first two are 5 bytes.
+    const std::vector<std::pair<uint64_t, size_t>> places = {{0, 40}, {45, 100}, {145, 20}, {500, 30}};
+    std::vector<std::string> out;
+    ReadPlan plan;
+    for (const auto& [offset, size] : places) out.emplace_back(size, '\0');
+    for (size_t i = 0; i < places.size(); ++i) plan.Add(file, places[i].first, places[i].second, &out[i][0]);
+    plan.Start();
+    for (size_t i = 0; i < places.size(); ++i) {
+      ASSERT_OK(file->ReadAt(places[i].first, absl::MakeSpan(&out[i][0], out[i].size())));
+      EXPECT_EQ(out[i], bytes_.substr(places[i].first, places[i].second)) << i;
+    }
+    Calls calls = files.calls();
+    std::sort(calls.begin(), calls.end());
+    // Where ranges are not joined, a piece of several is read into memory of the plan.
+    EXPECT_EQ(calls, joins ? (Calls{{{0, 40}, {45, 55}}, {{100, 45}, {145, 20}}, {{500, 30}}})
+                           : (Calls{{{0, 100}}, {{100, 65}}, {{500, 30}}}));
+  }
+}
+
+TEST_F(ReadPlanTest, MemoryNeedsNoRoomInThePlan) {
+  Shaped files(&memory_, kJoiningShape);
+  const auto file = Open(&files);
+  std::string out(2000, '\0');
+  ReadPlan plan;
+  plan.Add(file, 0, 2000, &out[0]);
+  plan.Start();
+  ASSERT_OK(file->ReadAt(0, absl::MakeSpan(&out[0], 1)));
+  while (files.Ranges().size() < 20) std::this_thread::yield();
+  ASSERT_OK(file->ReadAt(1, absl::MakeSpan(&out[1], 1999)));
+  EXPECT_TRUE(out == bytes_);
+  EXPECT_EQ(files.Ranges().size(), 20u);
+}
+
+TEST_F(ReadPlanTest, BytesThatAreReadIntoOtherMemoryAreRead) {
+  Shaped files(&memory_, kJoiningShape);
+  const auto file = Open(&files);
+  std::string known(50, '\0');
+  ReadPlan plan;
+  plan.Add(file, 100, 50, &known[0]);
+  plan.Start();
+  ExpectReads(*file, 100, 50);
+  ASSERT_OK(file->ReadAt(100, absl::MakeSpan(&known[0], 50)));
+  EXPECT_EQ(known, bytes_.substr(100, 50));
+  EXPECT_EQ(files.calls(), (Calls{{{100, 50}}, {{100, 50}}}));
+}
+
+TEST_F(ReadPlanTest, BytesOfTwoRangesAreHeldForBoth) {
+  Shaped files(&memory_, kJoiningShape);
+  const auto file = Open(&files);
+  for (const bool second_has_memory : {true, false}) {
+    files.Forget();
+    std::string first(150, '\0');
+    std::string second(150, '\0');
+    ReadPlan plan;
+    plan.Add(file, 100, 150, &first[0]);
+    plan.Add(file, 100, 150, second_has_memory ? &second[0] : nullptr);
+    plan.Start();
+    ASSERT_OK(file->ReadAt(100, absl::MakeSpan(&first[0], 150)));
+    ASSERT_OK(file->ReadAt(100, absl::MakeSpan(&second[0], 150)));
+    EXPECT_EQ(first, bytes_.substr(100, 150));
+    EXPECT_EQ(second, first);
+  }
+}
+
+// A piece that cannot be fetched fails the reads that need it alone, each with its own error.
+TEST_F(ReadPlanTest, MemoryIsFilledAgainAfterAnError) {
+  Shaped shaped(&memory_, kJoiningShape);
+  FaultyFileSystem faulty(&shaped);
+  const auto file = Open(&faulty);
+  for (int64_t n = 1; n <= 4; ++n) {
+    faulty.FailAt(0, EIO);
+    std::string out(400, '\0');
+    ReadPlan plan;
+    for (size_t i = 0; i < 8; ++i) plan.Add(file, i * 50, 50, &out[i * 50]);
+    plan.Start();
+    faulty.FailAt(faulty.operations(FileOperation::kReadAt) + n, EIO, FaultyFileSystem::kOnce, FileOperation::kReadAt);
+    for (size_t i = 0; i < 8; ++i) ASSERT_OK(file->ReadAt(i * 50, absl::MakeSpan(&out[i * 50], 50)));
+    EXPECT_TRUE(out == bytes_.substr(0, 400)) << n;
+  }
+}
+
 // Pieces are fetched beside the caller, as many as there is memory for.
 TEST_F(ReadPlanTest, WhatFollowsIsFetchedMeanwhile) {
   ReadPlan plan;
@@ -267,8 +356,13 @@ TEST_F(ReadPlanTest, AnyReadsGetTheirBytes) {
     if (below(2) == 0) {
       std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
     }
+    // Some have memory, which is never the one in which they are read here.
+    std::vector<std::string> memory;
+    for (const FileRange& range : ranges) memory.emplace_back(range.size_bytes + 1, '\0');
     ReadPlan plan;
-    for (const FileRange& range : ranges) plan.Add(file_, range.offset, range.size_bytes);
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      plan.Add(file_, ranges[i].offset, ranges[i].size_bytes, below(3) == 0 ? &memory[i][0] : nullptr);
+    }
     plan.Start();
     files_.Forget();
     for (int i = 0; i < 60; ++i) {

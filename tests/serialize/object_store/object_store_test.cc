@@ -99,6 +99,7 @@ TEST(ObjectStore, LargeRangesAreReadInPieces) {
   EXPECT_EQ(shape.piece_bytes, 1u << 20);
   EXPECT_EQ(shape.in_flight, 4);
   EXPECT_EQ(shape.gap_bytes, 1u << 20);
+  EXPECT_TRUE(shape.joins_ranges);
 }
 
 TEST(ObjectStore, RangesInAnyOrderAndPastTheEnd) {
@@ -118,6 +119,45 @@ TEST(ObjectStore, RangesInAnyOrderAndPastTheEnd) {
   EXPECT_TRUE(second == bytes.substr(500000, second.size()));
   ranges.push_back({bytes.size() - 10, absl::MakeSpan(&second[0], 11)});
   EXPECT_EQ(files->ReadManyAt(handle, ranges), -ENODATA);
+  EXPECT_EQ(files->Close(handle), 0);
+}
+
+TEST(ObjectStore, NearRangesAreOneRequest) {
+  LyingServer server;
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  const std::string bytes = PatternBytes(24 << 20);
+  server.Put("bucket/a", bytes);
+  const IoResult handle = files->OpenToRead("s3://bucket/a");
+  ASSERT_GE(handle, 0);
+  // A gap of a MiB, none, one of more, and ranges that overlap; the last one lies in the end that opening brought.
+  const std::vector<std::pair<uint64_t, size_t>> places = {
+      {1000, 3 << 20},      {(4 << 20) + 1000, 1 << 20}, {(5 << 20) + 1000, 100},
+      {(7 << 20), 1 << 20}, {(7 << 20) + 500, 1 << 20},  {bytes.size() - 200000, 200000}};
+  std::vector<std::string> out;
+  std::vector<ReadRange> ranges;
+  for (const auto& [offset, size] : places) out.emplace_back(size, '\0');
+  for (size_t i = 0; i < places.size(); ++i) {
+    ranges.push_back({places[i].first, absl::MakeSpan(&out[i][0], out[i].size())});
+  }
+  std::reverse(ranges.begin(), ranges.end());
+  // An answer that breaks off is asked for from the first missing byte: in a range, in a gap, and at the end of one.
+  for (const size_t sent : {size_t{5}, size_t{3} << 20, (size_t{3} << 20) + 500000, size_t{4} << 20}) {
+    SCOPED_TRACE(sent);
+    for (std::string& one : out) std::fill(one.begin(), one.end(), '\0');
+    server.ForgetRequests();
+    server.LieAlways([sent](Exchange* exchange) {
+      exchange->Work();
+      if (exchange->request.Header("range") != "bytes=1000-5243979") return;
+      exchange->sent_bytes = sent;
+      exchange->end = Exchange::End::kClose;
+    });
+    ASSERT_EQ(files->ReadManyAt(handle, ranges), 0) << files->LastDetail();
+    for (size_t i = 0; i < places.size(); ++i) {
+      EXPECT_TRUE(out[i] == bytes.substr(places[i].first, places[i].second)) << i;
+    }
+    EXPECT_EQ(server.num_requests(), 5u);
+  }
   EXPECT_EQ(files->Close(handle), 0);
 }
 
