@@ -940,6 +940,7 @@ tensorcask_room(safetensors
     absl::flat_hash_map
     absl::flat_hash_set
     absl::function_ref
+    absl::hash
     absl::inlined_vector
     absl::node_hash_map
     absl::span
