@@ -68,8 +68,8 @@ struct OpenArguments {
   std::string base;                          // the path of a checkpoint; "": none
   std::shared_ptr<FileSystem> files;         // of the argument `filesystem`, which outlives what is opened; null: none
   std::optional<RemoteCredentials> credentials;  // for grpc:// and grpcs://
-  ArchiveReaderOptions options;              // all but the base
-  FormatOptions of_formats;                  // those for reading
+  ArchiveReaderOptions options;                  // all but the base
+  FormatOptions of_formats;                      // those for reading
 };
 // `path` is a path, bytes or a file object (byte_sources.h). Throws TypeError for an unknown keyword, which
 // `filesystem` and `credentials` are unless `takes_file_system`, and for a value of another type; MissingFrameworkError
