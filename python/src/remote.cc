@@ -276,7 +276,9 @@ class Server {
     return *all;
   }
 
+  // Null once closed, and in a child of fork(2).
   std::shared_ptr<RemoteServer> server() const {
+    if (!owner_.IsThisProcess()) return nullptr;
     const std::lock_guard<ProcessMutex> lock(mutex_);
     return server_;
   }
@@ -464,11 +466,13 @@ TensorVersion FromVersion(nb::handle version) {
 }
 
 void DefineServer(nb::module_& m) {
-  nb::class_<Source>(m, "_Source");
-  m.def("_live_source", &LiveSource);
-  m.def("_reader_source", &ReaderSource, nb::arg("reader"));
-  m.def("_folder_source", &FolderSource, nb::arg("folder"), nb::arg("name"), nb::arg("interval"), nb::arg("verify"),
-        nb::arg("in_memory"));
+  nb::class_<Source>(m, "Source", "What a ``tensorcask.Server`` serves.");
+  m.def("live_source", &LiveSource);
+  m.def("reader_source", &ReaderSource, nb::arg("reader"), nb::sig("def reader_source(reader: Reader) -> Source"));
+  m.def("folder_source", &FolderSource, nb::arg("folder"), nb::arg("name"), nb::arg("interval"), nb::arg("verify"),
+        nb::arg("in_memory"),
+        nb::sig("def folder_source(folder: str | os.PathLike[str], name: str, interval: float, verify: bool, "
+                "in_memory: bool) -> Source"));
   nb::class_<Server>(m, "Server", nb::is_weak_referenceable(),
                      "Serves tensors to other hosts over gRPC. ``tensorcask.serve`` starts it. Several threads may use "
                      "it at once.\n\n"
@@ -493,7 +497,10 @@ void DefineServer(nb::module_& m) {
             new (self) Server(std::move(source), options, FromCredentials(credentials));
           },
           nb::arg("source"), nb::arg("address"), nb::arg("credentials").none(), nb::arg("insecure"),
-          nb::arg("max_memory_bytes"), nb::arg("max_streams"), nb::arg("slow_client"), nb::arg("accept_pushes"))
+          nb::arg("max_memory_bytes"), nb::arg("max_streams"), nb::arg("slow_client"), nb::arg("accept_pushes"),
+          nb::sig("def __init__(self, source: Source, address: str, credentials: tensorcask.Credentials | None, "
+                  "insecure: bool, max_memory_bytes: int, max_streams: int, slow_client: float, accept_pushes: bool) "
+                  "-> None"))
       .def_prop_ro("port", &Server::port)
       .def_prop_ro(
           "address", [](const Server& self) { return ToText(self.address()); }, nb::sig("def address(self) -> str"),
@@ -572,7 +579,8 @@ void DefineClient(nb::module_& m) {
             }
             new (self) Subscription(std::move(text), FromCredentials(credentials));
           },
-          nb::arg("address"), nb::arg("credentials").none())
+          nb::arg("address"), nb::arg("credentials").none(),
+          nb::sig("def __init__(self, address: str, credentials: tensorcask.Credentials | None) -> None"))
       .def(
           "next",
           [](Subscription& self, nb::handle timeout) -> nb::object {

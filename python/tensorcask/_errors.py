@@ -196,7 +196,7 @@ class SystemCallError(Error, OSError):
     """
 
 
-class AbortedError(SystemCallError):
+class AbortedError(SystemCallError, OSError):
     """What was opened has been replaced meanwhile: a server has another version of its tensors. Open it again.
 
     >>> import numpy as np, tensorcask as tc       # needs grpc

@@ -104,14 +104,14 @@ def serve(
     if follow:
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"with follow=True, source must be the path of a folder, not {type(source)!r}")
-        origin = _native._folder_source(source, name, interval, verify, in_memory)
+        origin = _native.folder_source(source, name, interval, verify, in_memory)
     elif isinstance(source, (str, os.PathLike)):
         with _native.open(source) as reader:
-            origin = _native._reader_source(reader)
+            origin = _native.reader_source(reader)
     elif isinstance(source, _native.Reader):
-        origin = _native._reader_source(source)
+        origin = _native.reader_source(source)
     elif source is None or hasattr(source, "items"):
-        origin = _native._live_source()
+        origin = _native.live_source()
     else:
         raise TypeError(f"source must be a path, a Reader, a mapping of names to arrays or None, not {type(source)!r}")
     is_live = not follow and not isinstance(source, (str, os.PathLike, _native.Reader))

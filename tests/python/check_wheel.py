@@ -5,6 +5,7 @@ The module and the program may load the libraries that every Linux of the wheel'
 wheel. `tools/dev wheel` runs this with the Python of a fresh virtual environment.
 """
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -47,6 +48,9 @@ def main():
     import tensorcask._native
 
     check(tensorcask._native.__file__)
+    grpc = importlib.util.find_spec("tensorcask._grpc")
+    if grpc is not None:  # the wheel was built where gRPC is
+        check(grpc.origin)
     program = os.path.join(sysconfig.get_path("scripts"), "tensorcask")
     print(subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip())
     check(os.path.join(PACKAGES, "tensorcask.scripts", "tensorcask"))  # auditwheel moves it there
