@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "tensorcask/python/src/arrays.h"
 #include "tensorcask/python/src/dtypes.h"
 #include "tensorcask/python/src/errors.h"
@@ -33,14 +32,6 @@ namespace nb = nanobind;
 
 namespace tensorcask::python {
 namespace {
-
-// Seconds from now; None: never.
-Deadline FromTimeout(nb::handle timeout) {
-  if (timeout.is_none()) return Deadline::Never();
-  const auto seconds = nb::cast<double>(timeout);
-  if (!(seconds >= 0)) Raise(absl::InvalidArgumentError("timeout must not be negative"));
-  return Deadline(absl::Seconds(seconds));
-}
 
 struct Outgoing {
   Message message;

@@ -11,10 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "tensorcask/python/src/copy_memory.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/named_arrays.h"
 #include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/process_mutex.h"
 #include "tensorcask/python/src/store_files.h"
@@ -23,8 +23,7 @@
 #include "tensorcask/serialize/checkpoint/manager.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
-#include "tensorcask/tensor/buffer.h"
-#include "tensorcask/tensor/strided/memory_format.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace nb = nanobind;
@@ -32,58 +31,20 @@ namespace nb = nanobind;
 namespace tensorcask::python {
 namespace {
 
-struct NamedView {
-  std::string name;
-  PinnedTensor tensor;
-};
-
-std::vector<NamedView> FromTensors(nb::handle tensors, Access access) {
-  std::vector<NamedView> list;
-  for (const nb::handle item : ItemsOf(tensors, "tensors")) {
-    NamedView named;
-    named.name = FromText(item[0], "the name of a tensor");
-    named.tensor = FromTensorArgument(item[1], named.name, access);
-    list.push_back(std::move(named));
-  }
-  return list;
-}
-
-absl::Status AddAll(const std::vector<NamedView>& tensors, CheckpointWriter& writer) {
-  for (const NamedView& named : tensors) {
+absl::Status AddAll(const std::vector<NamedArray>& tensors, CheckpointWriter& writer) {
+  for (const NamedArray& named : tensors) {
     if (!KeepGoing()) return absl::CancelledError("the save was cancelled");
     if (absl::Status status = writer.Add(named.name, named.tensor.view); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-// True for memory of Python, which may change as soon as a call returns. Tensors of the library need no copy before
-// they are written to.
-bool NeedsCopy(const TensorView& view) {
-  return view.num_elements() > 0 && view.buffer()->kind() == TensorBuffer::Kind::kExternal;
-}
-
-std::vector<size_t> SizesOfCopies(const std::vector<NamedView>& tensors) {
-  std::vector<size_t> sizes;
-  for (const NamedView& named : tensors) {
-    const TensorView& view = named.tensor.view;
-    if (NeedsCopy(view)) sizes.push_back(static_cast<size_t>(view.num_elements()) * view.element_size());
-  }
-  return sizes;
-}
-
 // As AddAll, for a writer in the background.
-absl::Status AddCopies(const std::vector<NamedView>& tensors, const RefPtr<Allocator>& memory,
+absl::Status AddCopies(const std::vector<NamedArray>& tensors, const RefPtr<Allocator>& memory,
                        CheckpointWriter& writer) {
-  for (const NamedView& named : tensors) {
+  for (const NamedArray& named : tensors) {
     if (!KeepGoing()) return absl::CancelledError("the save was cancelled");
-    TensorView view = named.tensor.view;
-    if (NeedsCopy(view)) {
-      absl::StatusOr<TensorView> copy = view.Clone(MemoryFormat::kPreserve, memory);
-      if (!copy.ok()) {
-        return absl::Status(copy.status().code(), absl::StrCat(named.name, ": ", copy.status().message()));
-      }
-      view = *std::move(copy);
-    }
+    CASK_ASSIGN_OR_RETURN(const TensorView view, AsItIsNow(named, memory));
     CheckpointAddOptions options;
     options.unchanging = view.device().type != DeviceType::kCpu;  // a snapshot
     if (absl::Status status = writer.Add(named.name, view, options); !status.ok()) return status;
@@ -133,17 +94,17 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
 
   void SaveStep(int64_t step, nb::handle tensors) {
-    const std::vector<NamedView> list = FromTensors(tensors, Access::kReadHere);
+    const std::vector<NamedArray> list = FromNamedArrays(tensors, Access::kReadHere);
     Check(Call<absl::Status>([&](CheckpointManager& manager) {
       return manager.Save(step, [&](CheckpointWriter& writer) { return AddAll(list, writer); });
     }));
   }
 
   Save SaveInBackground(int64_t step, nb::handle tensors) {
-    const std::vector<NamedView> list = FromTensors(tensors, Access::kSnapshot);
+    const std::vector<NamedArray> list = FromNamedArrays(tensors, Access::kSnapshot);
     return Save(Take(Call<absl::StatusOr<BackgroundSave>>([&](CheckpointManager& manager) {
       return manager.SaveInBackground(
-          step, [&](CheckpointWriter& writer) { return AddCopies(list, memory_->For(SizesOfCopies(list)), writer); });
+          step, [&](CheckpointWriter& writer) { return AddCopies(list, MemoryForCopies(list, *memory_), writer); });
     })));
   }
 

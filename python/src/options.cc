@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "tensorcask/python/src/byte_sources.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/fsspec_files.h"
@@ -221,6 +222,13 @@ nb::iterator ItemsOf(nb::handle mapping, const char* what, const char* of) {
     throw nb::python_error();
   }
   return nb::iter(mapping.attr("items")());
+}
+
+Deadline FromTimeout(nb::handle timeout) {
+  if (timeout.is_none()) return Deadline::Never();
+  const auto seconds = nb::cast<double>(timeout);
+  if (!(seconds >= 0)) Raise(absl::InvalidArgumentError("timeout must not be negative"));
+  return Deadline(absl::Seconds(seconds));
 }
 
 int FromThreads(nb::handle threads, int most) {

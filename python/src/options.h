@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
+#include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/payload/base_lookup.h"
@@ -107,6 +108,9 @@ void CheckKeywords(const nanobind::kwargs& others, nanobind::handle given = null
 
 // (name, array), or (name, `of`), of each item of a mapping. Throws TypeError for another object, which `what` names.
 nanobind::iterator ItemsOf(nanobind::handle mapping, const char* what, const char* of = "arrays");
+
+// `timeout` of an argument: seconds from now; None: never. Throws ValueError for a negative one.
+Deadline FromTimeout(nanobind::handle timeout);
 
 // `threads` of an argument: None is as many as the machine has cores, at most `most`.
 int FromThreads(nanobind::handle threads, int most = 4);

@@ -16,19 +16,18 @@
 #include "tensorcask/python/src/copy_memory.h"
 #include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/named_arrays.h"
 #include "tensorcask/python/src/options.h"
 #include "tensorcask/python/src/process_mutex.h"
 #include "tensorcask/python/src/reader.h"
 #include "tensorcask/python/src/store_files.h"
 #include "tensorcask/python/src/text.h"
-#include "tensorcask/python/src/writer.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/rpc/follow_folder.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/version.h"
 
 namespace nb = nanobind;
@@ -97,51 +96,13 @@ class RemoteFormat final : public ArchiveFormat {
   const std::optional<RemoteCredentials> credentials_;
 };
 
-Deadline FromSeconds(nb::handle timeout) {
-  if (timeout.is_none()) return Deadline::Never();
-  const auto seconds = nb::cast<double>(timeout);
-  if (!(seconds >= 0)) Raise(absl::InvalidArgumentError("timeout must not be negative"));
-  return Deadline(absl::Seconds(seconds));
-}
-
-// ---- Arrays of Python that are sent ---------------------------------------------------------------------------------
-
-struct NamedArray {
-  std::string name;
-  PinnedTensor tensor;
-};
-
-std::vector<NamedArray> FromTensors(nb::handle tensors, Access access) {
-  std::vector<NamedArray> list;
-  for (const nb::handle item : ItemsOf(tensors, "tensors")) {
-    NamedArray named;
-    named.name = FromText(item[0], "the name of a tensor");
-    named.tensor = FromTensorArgument(item[1], absl::StrCat("tensor ", Quoted(named.name)), access);
-    list.push_back(std::move(named));
-  }
-  return list;
-}
-
-// True for memory of Python, which may change as soon as a call returns.
-bool NeedsCopy(const TensorView& view) {
-  return view.num_elements() > 0 && view.buffer()->kind() == TensorBuffer::Kind::kExternal;
-}
-
+// The arrays, for a server that goes on when the call has returned.
 absl::StatusOr<std::vector<NamedView>> AsTheyAreNow(const std::vector<NamedArray>& arrays, const CopyMemory& memory) {
-  std::vector<size_t> sizes;
-  for (const NamedArray& named : arrays) {
-    const TensorView& view = named.tensor.view;
-    if (NeedsCopy(view)) sizes.push_back(static_cast<size_t>(view.num_elements()) * view.element_size());
-  }
-  const RefPtr<Allocator> allocator = memory.For(std::move(sizes));
+  const RefPtr<Allocator> allocator = MemoryForCopies(arrays, memory);
   std::vector<NamedView> views;
   for (const NamedArray& named : arrays) {
     if (!KeepGoing()) return absl::CancelledError("the publication was cancelled");
-    TensorView view = named.tensor.view;
-    if (NeedsCopy(view)) {
-      CASK_ASSIGN_OR_ANNOTATE(view, view.Clone(MemoryFormat::kPreserve, allocator),
-                              absl::StrCat("tensor ", Quoted(named.name)));
-    }
+    CASK_ASSIGN_OR_RETURN(TensorView view, AsItIsNow(named, allocator));
     views.push_back({named.name, std::move(view)});
   }
   return views;
@@ -190,7 +151,7 @@ class Server {
     if (source_->live == nullptr) {
       Raise(absl::FailedPreconditionError("the server has a file or a folder; wanted one of a mapping of arrays"));
     }
-    const std::vector<NamedArray> arrays = FromTensors(tensors, Access::kSnapshot);
+    const std::vector<NamedArray> arrays = FromNamedArrays(tensors, Access::kSnapshot);
     return Take(WithoutGil([&]() -> absl::StatusOr<TensorVersion> {
                   CASK_ASSIGN_OR_RETURN(std::vector<NamedView> views, AsTheyAreNow(arrays, source_->memory));
                   return source_->live->Replace(step, std::move(views));
@@ -531,7 +492,7 @@ void DefineServer(nb::module_& m) {
       .def(
           "wait_for_newer",
           [](const Server& self, nb::handle version, nb::handle timeout) {
-            return ToVersion(self.WaitForNewer(FromVersion(version), FromSeconds(timeout)));
+            return ToVersion(self.WaitForNewer(FromVersion(version), FromTimeout(timeout)));
           },
           nb::arg("version").none(), nb::arg("timeout").none() = nb::none(),
           nb::sig("def wait_for_newer(self, version: tensorcask.Version | None, timeout: float | None = None) "
@@ -546,7 +507,7 @@ void DefineServer(nb::module_& m) {
           "too many or came while the server drained, ``slow_streams`` were ended for ``slow_client``, ``sent_bytes`` "
           "of tensors were sent, and ``pushes`` arrived whole.")
       .def(
-          "drain", [](Server& self, nb::handle timeout) { self.Drain(FromSeconds(timeout)); },
+          "drain", [](Server& self, nb::handle timeout) { self.Drain(FromTimeout(timeout)); },
           nb::arg("timeout").none() = 30.0, nb::sig("def drain(self, timeout: float | None = 30.0) -> None"),
           "Refuses new requests, waits until all streams have ended or the timeout has passed, and closes the server.")
       .def("close", &Server::Close, "Ends all streams at once. A second call does nothing.")
@@ -584,7 +545,7 @@ void DefineClient(nb::module_& m) {
       .def(
           "next",
           [](Subscription& self, nb::handle timeout) -> nb::object {
-            const std::optional<TensorVersion> version = self.Next(FromSeconds(timeout));
+            const std::optional<TensorVersion> version = self.Next(FromTimeout(timeout));
             return version.has_value() ? ToVersion(*version) : nb::none();
           },
           nb::arg("timeout").none(), nb::sig("def next(self, timeout: float | None) -> tensorcask.Version | None"))
@@ -598,11 +559,11 @@ void DefineClient(nb::module_& m) {
       [](nb::handle address, int64_t step, nb::handle tensors, nb::handle credentials, nb::handle timeout) {
         const std::string text = FromText(address, "address");
         const RemoteModule& grpc = Grpc();
-        const std::vector<NamedArray> arrays = FromTensors(tensors, Access::kRead);
+        const std::vector<NamedArray> arrays = FromNamedArrays(tensors, Access::kRead);
         const std::optional<RemoteCredentials> own = FromCredentials(credentials);
         RemoteOptions options;
         options.pull.keep_going = KeepGoing;
-        if (!timeout.is_none()) options.pull.timeout = FromSeconds(timeout).remaining();
+        if (!timeout.is_none()) options.pull.timeout = FromTimeout(timeout).remaining();
         return ToVersion(Take(WithoutGil([&] {
                                 std::vector<NamedView> views;
                                 for (const NamedArray& named : arrays) views.push_back({named.name, named.tensor.view});
