@@ -9,6 +9,9 @@ from tensorcask import _native
 from tensorcask._errors import AbortedError, InvalidArgumentError, MissingTensorError
 
 
+_MAX_PEM_BYTES = 1 << 20
+
+
 class Version(typing.NamedTuple):
     """Which tensors a server offers. Those of one version never change; each new set has another version.
 
@@ -44,20 +47,27 @@ class Credentials:
     ) -> None:
         if (certificate is None) != (key is None):
             raise InvalidArgumentError("a certificate needs its key, and a key its certificate")
-        self.certificate = _pem(certificate)
-        self.key = _pem(key)
-        self.authorities = _pem(authorities)
+        self.certificate = _pem("certificate", certificate)
+        self.key = _pem("key", key)
+        self.authorities = _pem("authorities", authorities)
         self.token = token
 
     def __repr__(self) -> str:
         return f"Credentials({', '.join(name for name, value in vars(self).items() if value is not None)})"
 
 
-def _pem(source: "str | os.PathLike[str] | bytes | None") -> "bytes | None":
-    if source is None or isinstance(source, bytes):
-        return source
-    with open(source, "rb") as file:
-        return file.read()
+def _pem(what: str, source: "str | os.PathLike[str] | bytes | None") -> "bytes | None":
+    if source is None:
+        return None
+    if isinstance(source, bytes):
+        content, name = source, what
+    else:
+        with open(source, "rb") as file:
+            content = file.read(_MAX_PEM_BYTES + 1)
+        name = os.fspath(source)
+    if len(content) > _MAX_PEM_BYTES or b"-----BEGIN " not in content:
+        raise InvalidArgumentError(f"{name}: not PEM: wanted -----BEGIN ..., at most {_MAX_PEM_BYTES} bytes")
+    return content
 
 
 def serve(
@@ -115,6 +125,10 @@ def serve(
     else:
         raise TypeError(f"source must be a path, a Reader, a mapping of names to arrays or None, not {type(source)!r}")
     is_live = not follow and not isinstance(source, (str, os.PathLike, _native.Reader))
+    if credentials is not None and credentials.certificate is None:
+        raise InvalidArgumentError("the credentials of a server need a certificate and its key")
+    if max_streams < 1:
+        raise InvalidArgumentError(f"max_streams is {max_streams}; wanted 1 or more")
     if accept_pushes and not is_live:
         raise InvalidArgumentError("accept_pushes=True needs a mapping of arrays or None as the source")
     server = _native.Server(
@@ -253,9 +267,11 @@ def follow(
 
     Each step of the iterator waits for a version, and gives it once it is loaded. The first is the one that the server
     has: nothing is loaded before ``next`` is called. A server may leave out versions that were replaced meanwhile. While
-    the server is away, or has nothing yet, the follower waits; TimeoutError if ``timeout`` seconds pass without a newer
-    version. All names of the target must be those of tensors of the server (KeyError), and with ``strict`` the reverse,
-    too (ValueError). After an error the arrays are unspecified.
+    the server is away, or has nothing yet, the follower waits. If ``timeout`` seconds pass without a newer version, it is
+    a TimeoutError, or a ConnectionError before the first.
+
+    All names of the target must be those of tensors of the server (KeyError), and with ``strict`` the reverse, too
+    (ValueError). After an error the arrays are unspecified.
 
     >>> import numpy as np, tensorcask as tc       # needs grpc
     >>> with tc.serve({"w": np.ones(2)}, step=7) as server:

@@ -216,6 +216,9 @@ def test_what_cannot_be_served(tmp_path):
         tc.serve({}, follow=True)
     with pytest.raises(ValueError, match="accept_pushes"):
         tc.serve(tmp_path, follow=True, accept_pushes=True)
+    for wrong in ({"max_streams": 0}, {"slow_client": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            tc.serve({}, **wrong)
     for wrong in ("127.0.0.1", "0.0.0.0:0"):
         with pytest.raises(ValueError):
             tc.serve({}, wrong)
@@ -515,3 +518,8 @@ def test_a_token_and_certificates_of_clients(pem):
             tc.Credentials(certificate=certificate)
         with pytest.raises(FileNotFoundError):
             tc.Credentials(authorities=str(certificate) + ".none")
+        for wrong in (b"junk", __file__):
+            with pytest.raises(ValueError, match="not PEM"):
+                tc.Credentials(authorities=wrong)
+        with pytest.raises(ValueError, match="need a certificate"):
+            tc.serve({}, credentials=tc.Credentials(token="secret"))
