@@ -178,8 +178,8 @@ class CancelledError(Error, RuntimeError):
 
 
 class MissingFrameworkError(Error, ImportError):
-    """The caller asked for a framework (PyTorch, JAX, CuPy) that is not installed or fails to import, or for gRPC, which
-    this build of the package does not have."""
+    """The caller asked for a framework (PyTorch, JAX, CuPy) that is not installed or fails to import, or for gRPC,
+    which this build of the package does not have."""
 
 
 class SystemCallError(Error, OSError):

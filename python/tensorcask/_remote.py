@@ -266,9 +266,9 @@ def follow(
     is called again.
 
     Each step of the iterator waits for a version, and gives it once it is loaded. The first is the one that the server
-    has: nothing is loaded before ``next`` is called. A server may leave out versions that were replaced meanwhile. While
-    the server is away, or has nothing yet, the follower waits. If ``timeout`` seconds pass without a newer version, it is
-    a TimeoutError, or a ConnectionError before the first.
+    has: nothing is loaded before ``next`` is called. A server may leave out versions that were replaced meanwhile.
+    While the server is away, or has nothing yet, the follower waits. If ``timeout`` seconds pass without a newer
+    version, it is a TimeoutError, or a ConnectionError before the first.
 
     All names of the target must be those of tensors of the server (KeyError), and with ``strict`` the reverse, too
     (ValueError). After an error the arrays are unspecified.
