@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -367,21 +368,23 @@ class RemoteArchive::Impl {
   absl::StatusOr<grpc::Status> Attempt(absl::Span<const PullTarget> targets, PieceReceiver* receiver, size_t* asked_end,
                                        const Deadline& deadline, const PullOptions& options) const {
     const grpc::ByteBuffer request = MakeRequest(targets, receiver, asked_end);
+    std::array<grpc::ByteBuffer, 2> messages;  // one is looked at while the next one comes
     rpc::StreamCall call(stub_.get(), kPullMethod, deadline.remaining(), options.stall_timeout,
                          "the server sent nothing", options.keep_going);
     CASK_ASSIGN_OR_ANNOTATE(bool begun, call.Start(), path_);
     if (begun) {
       CASK_ASSIGN_OR_ANNOTATE(begun, call.WriteLast(request), path_);
     }
-    grpc::ByteBuffer message;
     std::vector<grpc::Slice> slices;
     std::vector<absl::string_view> parts;
-    while (begun) {
-      CASK_ASSIGN_OR_ANNOTATE(const bool has_message, call.Read(&message), path_);
+    if (begun) call.StartRead(&messages[0]);
+    for (size_t next = 0; begun; next = 1 - next) {
+      CASK_ASSIGN_OR_ANNOTATE(const bool has_message, call.FinishRead(), path_);
       if (!has_message) break;
+      call.StartRead(&messages[1 - next]);
       slices.clear();
       parts.clear();
-      if (!message.Dump(&slices).ok())
+      if (!messages[next].Dump(&slices).ok())
         return absl::DataLossError(absl::StrCat(path_, ": sent a message without bytes"));
       for (const grpc::Slice& slice : slices) {
         parts.emplace_back(reinterpret_cast<const char*>(slice.begin()), slice.size());

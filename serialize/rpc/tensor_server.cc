@@ -23,6 +23,7 @@
 #include "tensorcask/serialize/rpc/internal/open_streams.h"
 #include "tensorcask/serialize/rpc/internal/pull_stream.h"
 #include "tensorcask/serialize/rpc/internal/push_stream.h"
+#include "tensorcask/serialize/rpc/internal/remote_address.h"
 #include "tensorcask/serialize/rpc/internal/watch_stream.h"
 #include "tensorcask/serialize/rpc/internal/work_queue.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -35,10 +36,6 @@ namespace v1 = rpc::v1;
 
 constexpr int kMaxRequestBytes = (4 << 20) + 4096;  // a piece of kMaxPieceBytes, too
 constexpr int kFileThreads = 8;
-
-bool IsLoopback(absl::string_view host) {
-  return host == "localhost" || host == "[::1]" || host == "::1" || absl::StartsWith(host, "127.");
-}
 
 bool HasPort(absl::string_view address) {
   const size_t colon = address.rfind(':');
@@ -101,7 +98,7 @@ absl::Status TensorServer::Impl::Start() {
         absl::StrCat(Quoted(options_.address), " is no address to listen at; wanted HOST:PORT, such as 127.0.0.1:0"));
   }
   const std::string host = options_.address.substr(0, options_.address.rfind(':'));
-  if (options_.credentials == nullptr && !options_.insecure && !IsLoopback(host)) {
+  if (options_.credentials == nullptr && !options_.insecure && !rpc::IsLoopback(host)) {
     return absl::InvalidArgumentError(
         absl::StrCat(options_.address,
                      " is an address of other hosts, and there are no credentials: every host that reaches it could "

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace tensorcask::rpc {
@@ -21,6 +22,9 @@ struct Address {
   std::string prefix;  // "NAME/" or ""
   bool tls = false;
 };
+
+// A host as it stands before ":PORT": this one, by a name or an address of its loopback interface.
+bool IsLoopback(absl::string_view host);
 
 // "grpc://HOST:PORT[/NAME]" or "grpcs://...". Errors: InvalidArgument.
 absl::StatusOr<Address> ParseAddress(const std::string& text);

@@ -56,9 +56,14 @@ absl::StatusOr<bool> StreamCall::WritesDone() {
   return Step();
 }
 
-absl::StatusOr<bool> StreamCall::Read(grpc::ByteBuffer* message) {
+void StreamCall::StartRead(grpc::ByteBuffer* message) {
+  under_way_ = true;
   stream_->Read(message, this);
-  return Step();
+}
+
+absl::StatusOr<bool> StreamCall::Read(grpc::ByteBuffer* message) {
+  StartRead(message);
+  return Wait();
 }
 
 absl::StatusOr<grpc::Status> StreamCall::Finish() {
@@ -70,6 +75,10 @@ absl::StatusOr<grpc::Status> StreamCall::Finish() {
 
 absl::StatusOr<bool> StreamCall::Step() {
   under_way_ = true;
+  return Wait();
+}
+
+absl::StatusOr<bool> StreamCall::Wait() {
   void* tag = nullptr;
   bool ok = false;
   const Deadline deadline(stall_);

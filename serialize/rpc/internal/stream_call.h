@@ -40,11 +40,16 @@ class StreamCall {
   // Write, and nothing is written after it.
   absl::StatusOr<bool> WriteLast(const grpc::ByteBuffer& message);
   absl::StatusOr<bool> WritesDone();
+  // One read, in two steps: the next message may come while the caller looks at the one before. After StartRead only
+  // FinishRead may follow, or the destructor. `message` outlives that.
+  void StartRead(grpc::ByteBuffer* message);
+  absl::StatusOr<bool> FinishRead() { return Wait(); }
   absl::StatusOr<bool> Read(grpc::ByteBuffer* message);
   absl::StatusOr<grpc::Status> Finish();
 
  private:
   absl::StatusOr<bool> Step();
+  absl::StatusOr<bool> Wait();
 
   const absl::Duration stall_;
   const char* const stalled_;
