@@ -19,6 +19,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -85,6 +86,7 @@ PARSERS = {
     "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
     "safetensors": ["serialize/safetensors/safetensors_reader*", "serialize/safetensors/internal/*"],
     "rpc_piece": ["serialize/rpc/internal/piece*"],
+    "rpc_request": ["serialize/rpc/tensor_server*", "serialize/rpc/internal/item_bytes*", "serialize/rpc/internal/piece_[rs]*"],
     "served_list": ["serialize/serve/*"],
     "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
     "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],
@@ -113,6 +115,7 @@ PACKAGES = [
     "absl_str_format", "absl_strings", "absl_time", "expat", "libcurl", "protobuf", "libxxhash", "libzstd", "zlib",
 ]  # fmt: skip
 OTHER_LIBRARIES = ["-lsnappy"]  # those without a .pc file
+GRPC_PLUGIN = shutil.which("grpc_cpp_plugin")  # None: what needs gRPC is left out
 
 # Bounds of one input: a second is far above what any takes, and so is the memory.
 LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=8192"]
@@ -131,9 +134,17 @@ def check(result):
     return result.stdout
 
 
+def is_built(source):
+    """False for what needs gRPC, where it is not installed."""
+    if GRPC_PLUGIN is not None:
+        return True
+    with open(source, encoding="utf-8") as file:
+        return re.search(r"grpc::|<grpcpp/", file.read()) is None
+
+
 def targets():
-    names = (os.path.basename(path) for path in glob.glob(os.path.join(ROOT, FUZZ_FOLDER, "*" + SUFFIX)))
-    return sorted(name[: -len(SUFFIX)] for name in names)
+    paths = filter(is_built, glob.glob(os.path.join(ROOT, FUZZ_FOLDER, "*" + SUFFIX)))
+    return sorted(os.path.basename(path)[: -len(SUFFIX)] for path in paths)
 
 
 def is_fresh(made, inputs):
@@ -151,10 +162,13 @@ def generate_messages():
         os.makedirs(GENERATED, exist_ok=True)
         # Imports carry the prefix, as everywhere.
         names = [f"tensorcask/proto/{os.path.basename(path)}" for path in protos]
-        check(run(["protoc", f"-I{INCLUDE_ROOT}", f"--cpp_out={GENERATED}", *names]))
+        grpc = [f"--plugin=protoc-gen-grpc={GRPC_PLUGIN}", f"--grpc_out={GENERATED}"] if GRPC_PLUGIN is not None else []
+        check(run(["protoc", f"-I{INCLUDE_ROOT}", f"--cpp_out={GENERATED}", *grpc, *names]))
         with open(stamp, "w", encoding="utf-8"):
             pass
-    return sorted(glob.glob(os.path.join(GENERATED, "tensorcask", "proto", "*.pb.cc")))
+    made = sorted(glob.glob(os.path.join(GENERATED, "tensorcask", "proto", "*.pb.cc")))
+    # Files of messages without a service are there, too, and have nothing.
+    return [path for path in made if not path.endswith(".grpc.pb.cc") or os.path.basename(path) == "exchange_service.grpc.pb.cc"]
 
 
 def object_of(how, source):
@@ -199,7 +213,7 @@ def library_sources():
     # What the targets share: other files of their folder, but for the program that replays seeds without a fuzzer.
     shared = glob.glob(os.path.join(ROOT, FUZZ_FOLDER, "*.cc"))
     paths += [path for path in shared if not path.endswith((SUFFIX, "replay.cc"))]
-    return sorted(paths) + generate_messages()
+    return sorted(filter(is_built, paths)) + generate_messages()
 
 
 def build(how, names):
@@ -214,7 +228,8 @@ def build(how, names):
         if os.path.exists(archive):
             os.remove(archive)
         check(run(["ar", "rcs", archive, *objects]))
-    libraries = check(run(["pkg-config", "--libs", *PACKAGES])).split() + OTHER_LIBRARIES
+    packages = PACKAGES + (["grpc++"] if GRPC_PLUGIN is not None else [])
+    libraries = check(run(["pkg-config", "--libs", *packages])).split() + OTHER_LIBRARIES
     os.makedirs(os.path.join(how.folder, "bin"), exist_ok=True)
     for name, main_object in zip(names, mains):
         program = os.path.join(how.folder, "bin", name)
