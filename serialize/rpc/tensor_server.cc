@@ -18,6 +18,7 @@
 #include "tensorcask/proto/exchange_service.grpc.pb.h"
 #include "tensorcask/proto/exchange_service.pb.h"
 #include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/rpc/internal/connection_listener.h"
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/list_page.h"
 #include "tensorcask/serialize/rpc/internal/open_streams.h"
@@ -86,6 +87,8 @@ class TensorServer::Impl final
   std::atomic<bool> ends_{false};
   rpc::OpenStreams streams_;
 
+  std::unique_ptr<rpc::ConnectionListener> listener_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<rpc::WorkQueue> files_;
   std::once_flag follow_once_;
@@ -109,19 +112,23 @@ absl::Status TensorServer::Impl::Start() {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
+  CASK_ASSIGN_OR_RETURN(listener_, rpc::ConnectionListener::Create(options_.address));
+  port_ = listener_->port();
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options_.address,
-                           options_.credentials != nullptr ? options_.credentials : grpc::InsecureServerCredentials(),
-                           &port_);
+  connections_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      options_.credentials != nullptr ? options_.credentials : grpc::InsecureServerCredentials());
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a second server gets half of the clients
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port_ == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen at ", options_.address, ": is the port in use?"));
-  }
+  if (server_ == nullptr) return absl::UnavailableError(absl::StrCat("cannot serve at ", options_.address));
   address_ = absl::StrCat(host, ":", port_);
   files_ = std::make_unique<rpc::WorkQueue>(kFileThreads);
+  listener_->Start([this](int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.fd = connection;
+    connections_->HandleNewConnection(&parameters);
+  });
   return absl::OkStatus();
 }
 
@@ -137,6 +144,7 @@ TensorServer::Impl::~Impl() {
 
 void TensorServer::Impl::Drain(Deadline deadline) {
   streams_.Drain(deadline);
+  listener_->Stop();
   server_->Shutdown(std::chrono::system_clock::now());  // cuts what is left
 }
 

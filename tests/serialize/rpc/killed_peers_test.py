@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Servers and clients of tensors that are killed at random moments: what a pull brings is exact, and nothing leaks. Also:
-a pull over a link that loses packets.
+a pull over a link that loses packets, and a server that has no descriptor left.
 
     bazel test //tests/serialize/rpc:killed_peers_test
 
@@ -9,6 +9,8 @@ TENSORCASK_RPC_KILLS is the number of kills (20).
 
 import os
 import random
+import resource
+import socket
 import subprocess
 import sys
 import threading
@@ -32,6 +34,12 @@ def holds(process):
     with open(f"{root}/statm", encoding="ascii") as file:
         memory = int(file.read().split()[1]) * PAGE_BYTES
     return len(os.listdir(f"{root}/fd")), len(os.listdir(f"{root}/task")), memory
+
+
+def cpu_seconds(process):
+    with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class KilledPeers(unittest.TestCase):
@@ -133,6 +141,33 @@ class KilledPeers(unittest.TestCase):
             if found == before:
                 break
         return found
+
+    # Idle clients take all descriptors. Those who were there before are served on, and others again once there is room.
+    def test_a_server_without_descriptors(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+
+        def limited(*arguments, **kwargs):
+            return subprocess.Popen(*arguments, preexec_fn=limit, **kwargs)
+
+        server, address = self.serve(mebibytes=4, launch=limited)
+        client = self.start("pull", f"grpc://{address}", 1000000)
+        self.assertEqual(client.stdout.readline(), "begin\n")
+        host, port = address.split(":")
+        idle = [socket.create_connection((host, int(port))) for _ in range(100)]
+        while holds(server)[0] < 48:
+            time.sleep(0.01)
+        for _ in range(10):
+            self.assertTrue(client.stdout.readline(), client.poll())
+        busy = cpu_seconds(server)
+        self.kill(client)
+        time.sleep(1)
+        for connection in idle:
+            connection.close()
+        self.assertLess(cpu_seconds(server) - busy, 0.9, "the server goes round in circles")
+        late = self.start("pull", f"grpc://{address}", 2)
+        _, errors = late.communicate(timeout=120)
+        self.assertEqual(late.returncode, 0, errors)
 
     @unittest.skipIf(lossy_link.why_not(), f"SKIPPED: {lossy_link.why_not()}")
     def test_a_link_that_loses_packets(self):
