@@ -1,7 +1,4 @@
-// tensorcask send, recv, serve: tensors between processes on one host, over a Unix socket; serve also for other hosts.
-
-#include <malloc.h>
-#include <unistd.h>
+// tensorcask send, recv: tensors between processes on one host, over a Unix socket, and between hosts, over gRPC.
 
 #include <atomic>
 #include <chrono>
@@ -15,24 +12,19 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
-#include "tensorcask/serialize/archive/formats/archive_service.h"
 #include "tensorcask/serialize/archive/record_stream.h"
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
-#include "tensorcask/serialize/exchange/server.h"
-#include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tools/peer_options.h"
 #include "tensorcask/tools/remote_tools.h"
 #include "tensorcask/tools/subcommand.h"
 
@@ -43,24 +35,6 @@ namespace {
 // that the sender learns what was saved.
 constexpr char kTensorTopic[] = "tensor";
 constexpr char kEndTopic[] = "end";
-
-constexpr absl::Duration kTick = absl::Milliseconds(100);
-// Options of all three.
-struct SocketFlags {
-  std::string path;
-  double timeout_s;  // how long to wait for a silent peer
-
-  absl::Duration timeout() const { return absl::Seconds(timeout_s); }
-};
-
-// Errors: Misuse if there is no folder for the socket.
-absl::Status CheckSocketFolder(const std::string& socket) {
-  const size_t slash = socket.rfind('/');
-  if (slash == std::string::npos || slash == 0) return absl::OkStatus();
-  const std::string folder = socket.substr(0, slash);
-  if (!absl::IsNotFound(DescribeFile(folder, FileSystem::Posix()).status())) return absl::OkStatus();
-  return Misuse(absl::StrCat("--unix ", socket, ": there is no folder ", folder, " for the socket"));
-}
 
 absl::StatusOr<Channel> ConnectToReceiver(const SocketFlags& socket) {
   return Channel::ConnectToListening(
@@ -78,7 +52,7 @@ class StopWatch {
  public:
   explicit StopWatch(std::function<void()> stop)
       : thread_([this, stop = std::move(stop)] {
-          while (!done_ && !Interrupted()) std::this_thread::sleep_for(absl::ToChronoMilliseconds(kTick));
+          while (!done_ && !Interrupted()) std::this_thread::sleep_for(absl::ToChronoMilliseconds(kPeerTick));
           if (!done_) stop();
         }) {}
   ~StopWatch() {
@@ -94,19 +68,38 @@ class StopWatch {
 struct SendFlags {
   std::string path;
   SocketFlags socket;
-  std::vector<std::string> include;
+  std::vector<std::string> operands;  // behind PATH: patterns, and perhaps an address
+  uint64_t step = 0;
   std::vector<std::string> exclude;
   InputOptions input;
   bool allow_loss = false;
 };
 
-absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, flags.input));
-  NoteOverlooked("send", *input, console);
-  CASK_RETURN_IF_ERROR(CheckMatched(flags.include, {input.get()}));
-  CASK_ASSIGN_OR_RETURN(const std::vector<const ArchiveEntry*> selected,
-                        SelectReadable("send", *input, flags.include, flags.exclude, flags.allow_loss, console));
-  CatchInterrupts();
+struct SendOperands {
+  std::vector<std::string> globs;
+  std::string address;  // "": there is none
+};
+
+// Errors: Misuse for two addresses.
+absl::StatusOr<SendOperands> SplitOperands(const std::vector<std::string>& operands) {
+  SendOperands split;
+  for (const std::string& operand : operands) {
+    if (!IsRemote(operand)) {
+      split.globs.push_back(operand);
+    } else if (split.address.empty()) {
+      split.address = operand;
+    } else {
+      return Misuse(absl::StrCat("wanted one address to send to; found ", split.address, " and ", operand));
+    }
+  }
+  return split;
+}
+
+using Selection = std::vector<const ArchiveEntry*>;
+
+// Returns how many tensors were sent.
+absl::StatusOr<size_t> SendToSocket(const ArchiveReader& input, const Selection& selected, const SendFlags& flags,
+                                    Console& console) {
   CASK_ASSIGN_OR_RETURN(Channel channel, ConnectToReceiver(flags.socket));
   const StopWatch watch([&] { channel.Shutdown(); });
   const auto call = [&](const Message& request) -> absl::Status {
@@ -120,7 +113,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
     for (size_t i = 0; i < selected.size(); ++i) {
       const ArchiveEntry& info = *selected[i];
       CASK_ASSIGN_OR_RETURN(std::optional<DecodedTensor> tensor,
-                            ReadUnlessLost("send", *input, info, flags.allow_loss, console));
+                            ReadUnlessLost("send", input, info, flags.allow_loss, console));
       if (!tensor.has_value()) continue;
       if (flags.allow_loss) tensor->metadata.name.clear();
       Message message;
@@ -137,16 +130,66 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
     return call(end);
   };
   const absl::Status status = send_all();
-  if (Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(status);
+  return sent;
+}
+
+// What a push over gRPC leaves behind. Errors: Misuse if there is something, unless `allow_loss`.
+absl::Status CheckPushable(const ArchiveReader& input, const Selection& selected, bool allow_loss) {
+  if (allow_loss) return absl::OkStatus();
+  for (const ArchiveEntry* const entry : selected) {
+    const bool has_strides = !entry->strides.empty() && !input.strides_only_permute();
+    if (!entry->has_metadata && !has_strides) continue;
+    return Misuse(absl::StrCat(input.path(), ": tensor ", Quoted(entry->name), " has ",
+                               entry->has_metadata ? "metadata" : "strides",
+                               ", which gRPC does not carry; --allow-loss leaves that out"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> SendToAddress(std::shared_ptr<const ArchiveReader> input, const Selection& selected,
+                                     const std::string& address, const SendFlags& flags, Console& console) {
+  CASK_RETURN_IF_ERROR(CheckPushable(*input, selected, flags.allow_loss));
+  PushFlags push;
+  push.address = address;
+  push.step = static_cast<int64_t>(flags.step);
+  push.timeout_s = flags.socket.timeout_s;
+  std::vector<std::string> names;
+  for (const ArchiveEntry* const entry : selected) names.push_back(entry->name);
+  ProgressLine progress(console, ElementBytes(selected));
+  CASK_RETURN_IF_ERROR(GetRemoteTools()->push(push, std::move(input), names, [&](uint64_t sent_bytes) {
+    progress.ShowBytes("sending", sent_bytes);
+    return !Interrupted();
+  }));
+  return names.size();
+}
+
+absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
+  CASK_ASSIGN_OR_RETURN(const SendOperands operands, SplitOperands(flags.operands));
+  if (operands.address.empty() == flags.socket.path.empty()) {
+    return Misuse("wanted either --unix SOCKET or an address, as in grpc://HOST:PORT, to send to");
+  }
+  if (operands.address.empty() && flags.step != 0) return Misuse("--step is for an address, as in grpc://HOST:PORT");
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ArchiveReader> input, OpenInput(flags.path, flags.input));
+  NoteOverlooked("send", *input, console);
+  CASK_RETURN_IF_ERROR(CheckMatched(operands.globs, {input.get()}));
+  CASK_ASSIGN_OR_RETURN(const Selection selected,
+                        SelectReadable("send", *input, operands.globs, flags.exclude, flags.allow_loss, console));
+  CatchInterrupts();
+  const absl::StatusOr<size_t> sent = operands.address.empty()
+                                          ? SendToSocket(*input, selected, flags, console)
+                                          : SendToAddress(input, selected, operands.address, flags, console);
+  if (Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(sent.status());
   NoteAllUnmatched("send", "--exclude ", flags.exclude, input->entries(), console);
-  console.out << Printable(flags.path) << ": " << sent << (sent == 1 ? " tensor sent\n" : " tensors sent\n");
+  console.out << Printable(flags.path) << ": " << *sent << (*sent == 1 ? " tensor sent\n" : " tensors sent\n");
   return kDone;
 }
 
 struct RecvFlags {
-  std::string destination;
+  std::vector<std::string> operands;  // DST, or an address and DST
   SocketFlags socket;
+  ListenFlags listen;
   std::string to;
   OutputOptions output;
 };
@@ -170,7 +213,7 @@ struct Sender {
 absl::StatusOr<Sender> AwaitSender(const std::string& socket, ChannelListener& listener, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   while (absl::Now() < deadline && !Interrupted()) {
-    absl::StatusOr<Channel> channel = listener.Accept(kTick);
+    absl::StatusOr<Channel> channel = listener.Accept(kPeerTick);
     if (absl::IsDeadlineExceeded(channel.status())) continue;
     CASK_RETURN_IF_ERROR(channel.status());
     absl::StatusOr<Message> request = absl::UnknownError("");
@@ -225,157 +268,118 @@ absl::StatusOr<int64_t> ReceiveAll(Sender& sender, const ArchiveFormat& to, absl
   }
 }
 
-absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
-  const AllFormats formats = FormatsWith(flags.output.of_formats);
-  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const to, TargetFormat(flags.destination, flags.to, formats.list()));
-  CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
-  CatchInterrupts();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> output,
-                        CreateOutput(flags.destination, *to, flags.output));
+// What was saved.
+struct Received {
+  int64_t count = 0;
+  uint64_t element_bytes = 0;
+  std::unique_ptr<ArchiveWriter> output;
+};
+
+struct Target {
+  const std::string& path;
+  const ArchiveFormat& format;
+  const OutputOptions& options;
+};
+
+// Errors: Misuse for a format of one tensor.
+absl::Status CheckCount(const Target& to, size_t count) {
+  if (count == 1 || to.format.traits().many_tensors) return absl::OkStatus();
+  return Misuse(absl::StrCat(to.format.name(), " holds one tensor, ", count, " came"));
+}
+
+absl::Status AddReceived(const ArchiveEntry& entry, const DecodedTensor& tensor, Received* received) {
+  CASK_RETURN_IF_ERROR(received->output->Add(entry, tensor));
+  ++received->count;
+  received->element_bytes = CheckedAdd(received->element_bytes, ElementBytes(entry)).value_or(UINT64_MAX);
+  return Interrupted() ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
+absl::StatusOr<Received> ReceiveAtSocket(const RecvFlags& flags, const Target& to, Console& console) {
+  Received received;
+  CASK_ASSIGN_OR_RETURN(received.output, CreateOutput(to.path, to.format, to.options));
   ChannelOptions options;
   options.copy_unsealed = true;  // what is saved must match its checksum, whatever the sender does meanwhile
   CASK_ASSIGN_OR_RETURN(ChannelListener listener, ChannelListener::Listen(flags.socket.path, options));
-  absl::StatusOr<Sender> sender = AwaitSender(flags.socket.path, listener, flags.socket.timeout());
-  if (!sender.ok() && Interrupted()) return InterruptedExitCode();
-  CASK_RETURN_IF_ERROR(sender.status());
-  absl::StatusOr<int64_t> count = 0;
-  uint64_t element_bytes = 0;
-  {
-    const StopWatch watch([&] { sender->channel.Shutdown(); });
-    count = ReceiveAll(*sender, *to, flags.socket.timeout(), *output, &element_bytes, console);
-  }
-  if (!count.ok() && Interrupted()) return InterruptedExitCode();
-  CASK_RETURN_IF_ERROR(count.status());
-  PrintRemoved(output->removed_files(), console);
-  console.out << Printable(flags.destination) << ": " << *count << (*count == 1 ? " tensor, " : " tensors, ")
-              << HumanBytes(element_bytes) << ", " << to->name() << '\n';
-  return kDone;
+  CASK_ASSIGN_OR_RETURN(Sender sender, AwaitSender(flags.socket.path, listener, flags.socket.timeout()));
+  const StopWatch watch([&] { sender.channel.Shutdown(); });
+  CASK_ASSIGN_OR_RETURN(received.count, ReceiveAll(sender, to.format, flags.socket.timeout(), *received.output,
+                                                   &received.element_bytes, console));
+  return received;
 }
 
-struct ServeFlags {
-  std::vector<std::string> paths;
-  SocketFlags socket;
-  ListenFlags listen;
-  InputOptions input;
-};
-
-// Returns the memory of an answer to the system at once, and lets all threads share one arena. Otherwise each thread
-// keeps the memory of its largest answers.
-void KeepLittleMemory() {
-#ifdef M_ARENA_MAX
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  mallopt(M_ARENA_MAX, 1);
-#endif
-}
-
-// Serves at a socket until the process is interrupted.
-absl::StatusOr<ExitCode> ServeAtSocket(std::vector<ArchiveService::Source> sources, const SocketFlags& socket,
-                                       Console& console);
-// The same for other hosts.
-absl::StatusOr<ExitCode> ServeRemote(std::vector<ArchiveService::Source> sources, const ServeFlags& flags,
-                                     Console& console);
-
-absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
-  if (flags.socket.path.empty() == flags.listen.address.empty()) {
-    return Misuse("wanted either --unix SOCKET or --listen HOST:PORT");
-  }
-  if (flags.listen.insecure && flags.listen.address.empty()) return Misuse("--insecure is for --listen");
-  if (flags.listen.certificate.empty() != flags.listen.key.empty()) {
-    return Misuse("TLS needs both --certificate and --key");
-  }
-  if (flags.listen.certificate.empty() && !flags.listen.client_authorities.empty()) {
-    return Misuse("--client-ca needs --certificate and --key");
-  }
-  CASK_RETURN_IF_ERROR(CheckSocketFolder(flags.socket.path));
-  KeepLittleMemory();
-  std::vector<ArchiveService::Source> sources;
-  std::vector<absl::Status> not_served;
-  bool has_readable = false;
-  for (const std::string& operand : flags.paths) {
-    ArchiveService::Source source;
-    const NamedPath named = SplitOperand(operand);
-    source.prefix = named.name;
-    if (!named.name.empty() && !absl::EndsWith(named.name, "/")) source.prefix += "/";
-    CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(named.path, flags.input));
-    NoteOverlooked("serve", *source.archive, console);
-    for (const ArchiveEntry& entry : source.archive->entries()) {
-      absl::Status status = source.archive->CheckReadable(entry);
-      has_readable = has_readable || status.ok();
-      if (!status.ok()) not_served.push_back(std::move(status));
-    }
-    sources.push_back(std::move(source));
-  }
-  if (!has_readable && !not_served.empty()) return not_served[0];
-  for (const absl::Status& status : not_served) {
-    console.err << "tensorcask serve: not served: " << EscapeControls(status.message()) << '\n';
-  }
-  return flags.listen.address.empty() ? ServeAtSocket(std::move(sources), flags.socket, console)
-                                      : ServeRemote(std::move(sources), flags, console);
-}
-
-absl::Status NameFiles(const absl::Status& status) {
-  if (!absl::IsAlreadyExists(status)) return status;
-  return Misuse(absl::StrCat(status.message(), "; give a file a name of its own: NAME=PATH serves it as NAME/..."));
-}
-
-absl::StatusOr<ExitCode> ServeRemote(std::vector<ArchiveService::Source> sources, const ServeFlags& flags,
-                                     Console& console) {
-  std::vector<ServedFile> files;
-  for (ArchiveService::Source& source : sources) files.push_back({std::move(source.prefix), std::move(source.archive)});
+// Takes one push over gRPC. The client learns whether it was saved.
+absl::StatusOr<Received> ReceivePush(const RecvFlags& flags, const Target& to, Console& console) {
+  Received received;
+  CASK_ASSIGN_OR_RETURN(received.output, CreateOutput(to.path, to.format, to.options));
   ListenFlags listen = flags.listen;
   listen.timeout_s = flags.socket.timeout_s;
-  const absl::StatusOr<ExitCode> code = GetRemoteTools()->serve(std::move(files), listen, console);
-  if (!code.ok()) return NameFiles(code.status());
-  return code;
+  const auto save = [&](std::vector<ReceivedTensor> tensors) -> absl::Status {
+    CASK_RETURN_IF_ERROR(CheckCount(to, tensors.size()));
+    for (ReceivedTensor& tensor : tensors) {
+      const DecodedTensor decoded{std::move(tensor.view), {}};
+      CASK_RETURN_IF_ERROR(AddReceived(DescribeTensor(std::move(tensor.name), decoded), decoded, &received));
+    }
+    return received.output->Finish();
+  };
+  CASK_RETURN_IF_ERROR(GetRemoteTools()->receive(listen, save, console));
+  return received;
 }
 
-absl::StatusOr<ExitCode> ServeAtSocket(std::vector<ArchiveService::Source> sources, const SocketFlags& socket,
-                                       Console& console) {
-  const absl::StatusOr<std::unique_ptr<ArchiveService>> service = ArchiveService::Create(std::move(sources));
-  if (!service.ok()) return NameFiles(service.status());
-  CatchInterrupts();
-  ServerOptions options;
-  options.timeout = socket.timeout();
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Listen(socket.path, service->get(), options));
-  const size_t count = (*service)->num_tensors();
-  console.out << Printable(socket.path) << ": serving " << count << (count == 1 ? " tensor\n" : " tensors\n");
-  console.out.flush();
-
+absl::StatusOr<Received> PullOnce(const std::string& address, const Target& to, Console& console) {
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(address, InputOptions()));
+  CASK_RETURN_IF_ERROR(CheckCount(to, input->entries().size()));
+  Received received;
+  CASK_ASSIGN_OR_RETURN(received.output, CreateOutput(to.path, to.format, to.options));
   ProgressLine progress(console);
-  while (!Interrupted()) {
-    const ServerStats stats = server->stats();
-    progress.Show(absl::StrCat(stats.num_clients, stats.num_clients == 1 ? " client, " : " clients, ",
-                               stats.num_answers, stats.num_answers == 1 ? " answer, " : " answers, ",
-                               HumanBytes(stats.sent_bytes)));
-    server->Run(kTick);
+  for (const ArchiveEntry& entry : input->entries()) {
+    progress.ShowBytes(absl::StrCat("receiving ", received.count + 1, "/", input->entries().size()),
+                       received.element_bytes);
+    CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadForCopy(*input, entry, /*allow_loss=*/false));
+    CASK_RETURN_IF_ERROR(AddReceived(entry, tensor, &received));
   }
-  return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(received.output->Finish());
+  return received;
 }
 
-// Sets *seconds; the message if `text` is no time to wait.
-std::string ParseSeconds(const std::string& text, double* seconds) {
-  double parsed = 0;
-  const bool is_decimal = text.find_first_of("xX") == std::string::npos;
-  if (!is_decimal || !absl::SimpleAtod(text, &parsed) || !(parsed >= 0.001 && parsed <= 1e9)) {
-    return absl::StrCat("wanted seconds from 0.001 to 1e9, as in 2.5; found ", Quoted(text));
+// Pulls all tensors of a server. If the server replaces them meanwhile, it begins again with the new ones.
+absl::StatusOr<Received> Pull(const std::string& address, const RecvFlags& flags, const Target& to, Console& console) {
+  const absl::Time deadline = absl::Now() + flags.socket.timeout();
+  while (true) {
+    absl::StatusOr<Received> received = PullOnce(address, to, console);
+    if (!absl::IsAborted(received.status()) || absl::Now() >= deadline || Interrupted()) return received;
   }
-  *seconds = parsed;
-  return "";
 }
 
-void AddSocketOptions(CLI::App& app, SocketFlags* flags, const char* what, double timeout_s, bool required = true) {
-  app.add_option("--unix", flags->path, what)->required(required)->type_name("SOCKET");
-  flags->timeout_s = timeout_s;
-  app.add_option_function<std::string>(
-         "--timeout", [flags](const std::string& text) { ParseSeconds(text, &flags->timeout_s); },
-         absl::StrCat("Give up on a silent peer (default ", timeout_s, ")"))
-      ->check(
-          [](const std::string& text) {
-            double seconds = 0;
-            return ParseSeconds(text, &seconds);
-          },
-          "")
-      ->type_name("SECONDS");
+absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
+  const bool pulls = flags.operands.size() == 2;
+  const std::string& destination = flags.operands.back();
+  if (pulls) {
+    if (!IsRemote(flags.operands[0])) {
+      return Misuse(
+          absl::StrCat("wanted an address, as in grpc://HOST:PORT, before DST; found ", Printable(flags.operands[0])));
+    }
+    if (!flags.socket.path.empty() || !flags.listen.address.empty()) {
+      return Misuse("with an address, recv takes neither --unix nor --listen");
+    }
+  } else if (IsRemote(destination)) {
+    return Misuse(absl::StrCat("wanted DST behind ", destination));
+  } else {
+    CASK_RETURN_IF_ERROR(CheckPlace(flags.socket, flags.listen));
+  }
+  const AllFormats formats = FormatsWith(flags.output.of_formats);
+  CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, TargetFormat(destination, flags.to, formats.list()));
+  const Target to{destination, *format, flags.output};
+  CatchInterrupts();
+  const absl::StatusOr<Received> received = pulls                       ? Pull(flags.operands[0], flags, to, console)
+                                            : flags.socket.path.empty() ? ReceivePush(flags, to, console)
+                                                                        : ReceiveAtSocket(flags, to, console);
+  if (!received.ok() && Interrupted()) return InterruptedExitCode();
+  CASK_RETURN_IF_ERROR(received.status());
+  PrintRemoved(received->output->removed_files(), console);
+  console.out << Printable(destination) << ": " << received->count
+              << (received->count == 1 ? " tensor, " : " tensors, ") << HumanBytes(received->element_bytes) << ", "
+              << format->name() << '\n';
+  return kDone;
 }
 
 }  // namespace
@@ -383,8 +387,10 @@ void AddSocketOptions(CLI::App& app, SocketFlags* flags, const char* what, doubl
 Action DeclareSend(CLI::App& app) {
   auto flags = std::make_shared<SendFlags>();
   app.add_option("PATH", flags->path, "A checkpoint's prefix or .index, or another file")->required();
-  app.add_option("GLOB", flags->include, "Only names that match: dense/*");
+  app.add_option("GLOB", flags->operands, "Only names that match: dense/*; grpc://HOST:PORT is where to send to");
   AddSocketOptions(app, &flags->socket, "Where a `tensorcask recv` waits", 600);
+  AddNumberOption(app, "--step", "N", 0, INT64_MAX, &flags->step,
+                  "With grpc://: the step that the tensors get on the server (default 0)");
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss,
                "Leave out tensors and metadata that cannot be read, and the name in the metadata if it differs");
@@ -392,58 +398,35 @@ Action DeclareSend(CLI::App& app) {
   app.footer(
       "Sends tensors with their strides and metadata, one at a time. Exit 0 means that the other side has saved "
       "them.\n\n"
-      "Example:\n"
-      "  tensorcask send model.ckpt 'dense/*' --unix /run/user/1000/model.sock");
+      "Over gRPC, the other side is a `tensorcask recv --listen`, or a server that accepts pushes, which then offers "
+      "these tensors in place of its own. gRPC carries neither strides nor metadata.\n\n"
+      "Examples:\n"
+      "  tensorcask send model.ckpt 'dense/*' --unix /run/user/1000/model.sock\n"
+      "  tensorcask send model.ckpt grpc://127.0.0.1:50051");
   return [flags](Console& console) { return Send(*flags, console); };
 }
 
 Action DeclareRecv(CLI::App& app) {
   auto flags = std::make_shared<RecvFlags>();
-  app.add_option("DST", flags->destination,
-                 "What to write: its extension names the format; without one it is a checkpoint")
-      ->required();
+  app.add_option("DST", flags->operands,
+                 "What to write: its extension names the format; without one it is a checkpoint. With grpc://HOST:PORT "
+                 "before it: the tensors of that server")
+      ->required()
+      ->expected(1, 2);
   AddSocketOptions(app, &flags->socket, "The socket to make, for one sender of the same user", 600);
+  AddListenOptions(app, &flags->listen, "Take one push over gRPC, from a sender at grpc://HOST:PORT");
   AddOutputOptions(app, &flags->to, &flags->output);
   app.footer(
       "Waits for one `tensorcask send`, and ends. A client that asks for something else gets an error, and the wait "
       "goes on. DST appears whole or not at all.\n\n"
-      "Example:\n"
-      "  tensorcask recv copy.ckpt --unix /run/user/1000/model.sock");
-  return [flags](Console& console) { return Recv(*flags, console); };
-}
-
-Action DeclareServe(CLI::App& app) {
-  auto flags = std::make_shared<ServeFlags>();
-  app.add_option("PATH", flags->paths,
-                 "Checkpoint prefixes or .index files, or other files; NAME=PATH serves it as NAME/...")
-      ->required();
-  AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60, /*required=*/false);
-  app.add_option("--listen", flags->listen.address, "Serve over gRPC, for clients of grpc://HOST:PORT")
-      ->type_name("HOST:PORT");
-  app.add_flag("--insecure", flags->listen.insecure, "With --listen: without TLS also where other hosts reach it");
-  app.add_option("--certificate", flags->listen.certificate, "With --listen: TLS with this certificate (PEM)")
-      ->type_name("FILE");
-  app.add_option("--key", flags->listen.key, "The key of the certificate (PEM)")->type_name("FILE");
-  app.add_option("--client-ca", flags->listen.client_authorities,
-                 "Only clients whose certificate one of these authorities has signed (PEM)")
-      ->type_name("FILE");
-  AddInputOptions(app, &flags->input);
-  app.footer(
-      "Answers until it is interrupted. A line names each tensor that cannot be read and is not served. Every "
-      "command that reads takes unix:SOCKET or grpc://HOST:PORT[/NAME] for a PATH. Over gRPC, 256 streams are served "
-      "at "
-      "once, and port 0 is any that is free.\n\n"
-      "At a socket, 64 clients are served at once. When more connect, clients are disconnected to make room: first "
-      "silent "
-      "ones and those that do not read their answers, then busy ones that have had an answer. Half of the "
-      "places are for answers of more than 1 MiB; one more request for such an answer is refused, and the "
-      "client can ask again.\n\n"
+      "With --listen, the tensors of a push are in memory until all have arrived; a push that breaks leaves nothing, "
+      "and the wait goes on. Port 0 is any that is free. With an address, recv copies the tensors of a server, all of "
+      "one version.\n\n"
       "Examples:\n"
-      "  tensorcask serve model.ckpt --unix /run/user/1000/model.sock &\n"
-      "  tensorcask show --slice 0,10:- unix:/run/user/1000/model.sock dense/kernel\n"
-      "  tensorcask serve model.ckpt --listen 127.0.0.1:50051 &\n"
-      "  tensorcask ls grpc://127.0.0.1:50051");
-  return [flags](Console& console) { return Serve(*flags, console); };
+      "  tensorcask recv copy.ckpt --unix /run/user/1000/model.sock\n"
+      "  tensorcask recv copy.ckpt --listen 127.0.0.1:50051\n"
+      "  tensorcask recv grpc://127.0.0.1:50051 copy.safetensors");
+  return [flags](Console& console) { return Recv(*flags, console); };
 }
 
 }  // namespace tensorcask::tools

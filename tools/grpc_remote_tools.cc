@@ -1,25 +1,34 @@
 // Of `tensorcask-grpc`: servers and clients of tensors over gRPC.
 
+#include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_format.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/rpc/push_tensors.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
 #include "tensorcask/serialize/rpc/tensor_source.h"
 #include "tensorcask/serialize/rpc/tls.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tools/console.h"
 #include "tensorcask/tools/remote_tools.h"
@@ -30,18 +39,95 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kDrainTime = absl::Seconds(5);
 
-std::vector<std::unique_ptr<const ArchiveFormat>> RemoteFormats() {
-  std::vector<std::unique_ptr<const ArchiveFormat>> formats;
-  formats.push_back(std::make_unique<RemoteArchiveFormat>(/*tls=*/false));
-  formats.push_back(std::make_unique<RemoteArchiveFormat>(/*tls=*/true));
-  return formats;
-}
-
-absl::StatusOr<std::string> ReadPem(const std::string& path) {
+// A file in PEM, or one with a token; "" without a path.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
   constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
   if (path.empty()) return "";
   CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> bytes, ReadWholeFile(path, kMaxBytes, ReadOptions()));
   return std::string(static_cast<const char*>(bytes->data()), bytes->size_bytes());
+}
+
+// The token in a file, without the white space around it.
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  CASK_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path));
+  const std::string token(absl::StripAsciiWhitespace(text));
+  if (!path.empty() && token.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no token"));
+  for (const char c : token) {
+    if (!absl::ascii_isgraph(c)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": is not a token; wanted one word of printable ASCII"));
+    }
+  }
+  return token;
+}
+
+// What a client shows, and whom it trusts: files that the environment names.
+absl::StatusOr<RemoteOptions> OptionsFor(const std::string& address) {
+  RemoteOptions options;
+  if (!absl::StartsWith(address, RemoteArchiveFormat::kTlsScheme)) return options;
+  const auto named_by = [](const char* variable) -> std::string {
+    const char* const path = std::getenv(variable);
+    return path == nullptr ? "" : path;
+  };
+  const std::string certificate = named_by("TENSORCASK_GRPC_CERTIFICATE");
+  const std::string key = named_by("TENSORCASK_GRPC_KEY");
+  if (certificate.empty() != key.empty()) {
+    return absl::InvalidArgumentError(
+        "a client shows a certificate with its key: set both TENSORCASK_GRPC_CERTIFICATE and TENSORCASK_GRPC_KEY");
+  }
+  TlsClientOptions tls;
+  CASK_ASSIGN_OR_ANNOTATE(tls.authorities, ReadSmallFile(named_by("TENSORCASK_GRPC_CA")), "TENSORCASK_GRPC_CA");
+  CASK_ASSIGN_OR_ANNOTATE(tls.certificate_chain, ReadSmallFile(certificate), "TENSORCASK_GRPC_CERTIFICATE");
+  CASK_ASSIGN_OR_ANNOTATE(tls.private_key, ReadSmallFile(key), "TENSORCASK_GRPC_KEY");
+  CASK_ASSIGN_OR_ANNOTATE(tls.token, ReadToken(named_by("TENSORCASK_GRPC_TOKEN_FILE")), "TENSORCASK_GRPC_TOKEN_FILE");
+  options.credentials = MakeTlsCredentials(tls);
+  return options;
+}
+
+// RemoteArchiveFormat, with the credentials of OptionsFor.
+class RemoteFormat final : public ArchiveFormat {
+ public:
+  explicit RemoteFormat(bool tls) : format_(tls) {}
+
+  absl::string_view name() const override { return format_.name(); }
+  absl::string_view scheme() const override { return format_.scheme(); }
+  std::vector<absl::string_view> extensions() const override { return format_.extensions(); }
+  ArchiveTraits traits() const override { return format_.traits(); }
+  bool HoldsDType(DType dtype) const override { return format_.HoldsDType(dtype); }
+  bool Recognizes(const ArchiveProbe& probe) const override { return format_.Recognizes(probe); }
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
+                                                      const ArchiveReaderOptions& options) const override {
+    CASK_ASSIGN_OR_ANNOTATE(const RemoteOptions remote, OptionsFor(path), path);
+    return RemoteArchiveFormat(scheme() == RemoteArchiveFormat::kTlsScheme, remote).Open(path, options);
+  }
+
+ private:
+  const RemoteArchiveFormat format_;
+};
+
+std::vector<std::unique_ptr<const ArchiveFormat>> RemoteFormats() {
+  std::vector<std::unique_ptr<const ArchiveFormat>> formats;
+  formats.push_back(std::make_unique<RemoteFormat>(/*tls=*/false));
+  formats.push_back(std::make_unique<RemoteFormat>(/*tls=*/true));
+  return formats;
+}
+
+absl::StatusOr<TensorServerOptions> ServerOptionsOf(const ListenFlags& flags) {
+  TensorServerOptions options;
+  options.address = flags.address;
+  options.insecure = flags.insecure;
+  options.slow_client = absl::Seconds(flags.timeout_s);
+  if (flags.certificate.empty()) return options;
+  TlsServerOptions own;
+  CASK_ASSIGN_OR_RETURN(own.certificate_chain, ReadSmallFile(flags.certificate));
+  CASK_ASSIGN_OR_RETURN(own.private_key, ReadSmallFile(flags.key));
+  CASK_ASSIGN_OR_RETURN(own.client_authorities, ReadSmallFile(flags.client_authorities));
+  CASK_ASSIGN_OR_RETURN(own.token, ReadToken(flags.token_file));
+  options.credentials = MakeTlsCredentials(own);
+  return options;
+}
+
+std::string AddressOf(const TensorServer& server, const ListenFlags& flags) {
+  return absl::StrCat(flags.certificate.empty() ? "grpc://" : "grpcs://", server.address());
 }
 
 absl::StatusOr<ExitCode> ServeRemote(std::vector<ServedFile> files, const ListenFlags& flags, Console& console) {
@@ -52,22 +138,10 @@ absl::StatusOr<ExitCode> ServeRemote(std::vector<ServedFile> files, const Listen
     archives.push_back({std::move(file.prefix), std::move(file.archive)});
   }
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorSource> source, ServeArchives(std::move(archives)));
-  TensorServerOptions options;
-  options.address = flags.address;
-  options.insecure = flags.insecure;
-  options.slow_client = absl::Seconds(flags.timeout_s);
-  const bool tls = !flags.certificate.empty();
-  if (tls) {
-    TlsServerOptions own;
-    CASK_ASSIGN_OR_RETURN(own.certificate_chain, ReadPem(flags.certificate));
-    CASK_ASSIGN_OR_RETURN(own.private_key, ReadPem(flags.key));
-    CASK_ASSIGN_OR_RETURN(own.client_authorities, ReadPem(flags.client_authorities));
-    options.credentials = MakeTlsCredentials(own);
-  }
+  CASK_ASSIGN_OR_RETURN(const TensorServerOptions options, ServerOptionsOf(flags));
   CatchInterrupts();
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorServer> server, TensorServer::Start(source.get(), options));
-  console.out << (tls ? "grpcs://" : "grpc://") << server->address() << ": serving " << count
-              << (count == 1 ? " tensor\n" : " tensors\n");
+  console.out << AddressOf(*server, flags) << ": serving " << count << (count == 1 ? " tensor\n" : " tensors\n");
   console.out.flush();
   ProgressLine progress(console);
   while (!Interrupted()) {
@@ -80,11 +154,79 @@ absl::StatusOr<ExitCode> ServeRemote(std::vector<ServedFile> files, const Listen
   return InterruptedExitCode();
 }
 
+absl::Status PushRemote(const PushFlags& flags, std::shared_ptr<const ArchiveReader> archive,
+                        const std::vector<std::string>& names,
+                        const std::function<bool(uint64_t sent_bytes)>& keep_going) {
+  CASK_ASSIGN_OR_ANNOTATE(RemoteOptions options, OptionsFor(flags.address), flags.address);
+  options.pull.stall_timeout = absl::Seconds(flags.timeout_s);
+  return PushArchive(flags.address, flags.step, std::move(archive), names, options, keep_going).status();
+}
+
+// Has no tensors, and saves the first that are pushed.
+class OnePush final : public TensorSource {
+ public:
+  using Save = std::function<absl::Status(std::vector<ReceivedTensor>)>;
+
+  explicit OnePush(const Save& save) : save_(save) {}
+
+  absl::StatusOr<TensorSnapshot> Current() override { return Refusal(); }
+  absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& /*version*/, Deadline /*deadline*/) override {
+    return Refusal();
+  }
+  absl::StatusOr<TensorVersion> Replace(int64_t step, std::vector<NamedView> tensors) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (done_) return absl::FailedPreconditionError("this `tensorcask recv` takes one push, and has saved another");
+    std::vector<ReceivedTensor> received;
+    for (NamedView& tensor : tensors) received.push_back({std::move(tensor.name), std::move(tensor.view)});
+    status_ = save_(std::move(received));
+    done_ = true;
+    CASK_RETURN_IF_ERROR(status_);
+    return MakeTensorVersion(step);
+  }
+
+  bool done() const { return done_; }
+  absl::Status status() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return status_;
+  }
+
+ private:
+  static absl::Status Refusal() {
+    return absl::FailedPreconditionError("this is a `tensorcask recv`, which only takes what `send` sends");
+  }
+
+  const Save& save_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> done_{false};
+  absl::Status status_;
+};
+
+absl::Status ReceiveRemote(const ListenFlags& flags, const OnePush::Save& save, Console& console) {
+  CASK_ASSIGN_OR_RETURN(TensorServerOptions options, ServerOptionsOf(flags));
+  options.accept_pushes = true;
+  options.push_limits.max_file_decoded_bytes = INT64_MAX;  // as files, which have any size
+  CatchInterrupts();
+  OnePush source(save);
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorServer> server, TensorServer::Start(&source, options));
+  const std::string address = AddressOf(*server, flags);
+  console.out << address << ": waiting for a push\n";
+  console.out.flush();
+  const absl::Time deadline = absl::Now() + absl::Seconds(flags.timeout_s);
+  // A push that has begun in time may end later: slow_client ends one that stalls.
+  while (!source.done() && (absl::Now() < deadline || server->stats().num_streams > 0)) {
+    if (Interrupted()) return absl::CancelledError("interrupted");
+    absl::SleepFor(kTick);
+  }
+  server->Drain(kDrainTime);
+  if (source.done()) return source.status();
+  return absl::DeadlineExceededError(absl::StrCat(address, ": no push came within ", flags.timeout_s, " s"));
+}
+
 }  // namespace
 
 const RemoteTools* LinkedRemoteTools() {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // its errors are statuses, which the commands print
-  static constexpr RemoteTools kTools = {RemoteFormats, ServeRemote};
+  static constexpr RemoteTools kTools = {RemoteFormats, ServeRemote, PushRemote, ReceiveRemote};
   return &kTools;
 }
 

@@ -26,12 +26,12 @@ bool IsRemote(absl::string_view path) {
 }
 
 bool NeedsRemoteTools(absl::Span<const std::string> arguments) {
-  const bool serves = !arguments.empty() && arguments[0] == "serve";
+  const bool listens = !arguments.empty() && (arguments[0] == "serve" || arguments[0] == "recv");
   return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
     // Also behind the "=" of --base=PATH and NAME=PATH.
     const size_t equals = argument.find('=');
     return IsRemote(argument) || (equals != std::string::npos && IsRemote(argument.substr(equals + 1))) ||
-           (serves && (argument == "--listen" || absl::StartsWith(argument, "--listen=")));
+           (listens && (argument == "--listen" || absl::StartsWith(argument, "--listen=")));
   });
 }
 

@@ -5,6 +5,8 @@
 #ifndef TENSORCASK_TOOLS_REMOTE_TOOLS_H_
 #define TENSORCASK_TOOLS_REMOTE_TOOLS_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tools/console.h"
 
 namespace tensorcask::tools {
@@ -24,7 +27,7 @@ struct ServedFile {
   std::unique_ptr<ArchiveReader> archive;
 };
 
-// `serve --listen`.
+// `serve --listen` and `recv --listen`.
 struct ListenFlags {
   std::string address;  // HOST:PORT
   bool insecure = false;
@@ -32,7 +35,20 @@ struct ListenFlags {
   std::string certificate;
   std::string key;
   std::string client_authorities;
-  double timeout_s = 0;  // how long a client may take nothing
+  std::string token_file;  // "": clients need no token
+  double timeout_s = 0;    // how long a client may take or send nothing
+};
+
+// `send` to an address.
+struct PushFlags {
+  std::string address;  // grpc://HOST:PORT
+  int64_t step = 0;
+  double timeout_s = 0;  // how long the server may take nothing
+};
+
+struct ReceivedTensor {
+  std::string name;
+  TensorView view;
 };
 
 struct RemoteTools {
@@ -41,6 +57,15 @@ struct RemoteTools {
   // Serves until the process is interrupted. Errors: those of TensorServer; InvalidArgument if two tensors have one
   // name.
   absl::StatusOr<ExitCode> (*serve)(std::vector<ServedFile> files, const ListenFlags& flags, Console& console);
+  // Sends these tensors of the archive. Errors: those of PushArchive.
+  absl::Status (*push)(const PushFlags& flags, std::shared_ptr<const ArchiveReader> archive,
+                       const std::vector<std::string>& names,
+                       const std::function<bool(uint64_t sent_bytes)>& keep_going);
+  // Waits for one push, and hands its tensors to `save`; the client gets the status that this returns. A push that
+  // breaks does not end the wait. Errors: those of TensorServer and of `save`; DeadlineExceeded if no push comes in
+  // time; Cancelled if the process is interrupted.
+  absl::Status (*receive)(const ListenFlags& flags,
+                          const std::function<absl::Status(std::vector<ReceivedTensor>)>& save, Console& console);
 };
 
 // Of this program; null without gRPC. Defined beside main.

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,6 +19,7 @@
 #include "tensorcask/serialize/rpc/internal/stream_call.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/serialize/wire/shape_codec.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -26,69 +28,95 @@ namespace {
 
 constexpr char kPushMethod[] = "/tensorcask.rpc.v1.TensorExchange/Push";
 
-// Sends one item. False: the server has ended the call.
-absl::StatusOr<bool> SendItem(rpc::StreamCall* call, uint32_t number, bool as_message, uint64_t version_id,
-                              rpc::ItemBytes* bytes) {
-  uint64_t offset = 0;
-  while (true) {
-    CASK_ASSIGN_OR_RETURN(rpc::ItemBytes::Piece piece, bytes->Next());
-    if (piece.bytes.empty()) return true;
-    rpc::PieceHeader header;
-    header.item = number;
-    header.offset = offset;
-    header.version_id = version_id;
-    if (as_message) header.message_bytes = bytes->total_bytes();
-    offset += piece.bytes.size();
-    CASK_ASSIGN_OR_RETURN(const bool goes_on, call->Write(rpc::MakePieceBuffer(header, std::move(piece))));
-    if (!goes_on) return false;
+using KeepGoing = std::function<bool(uint64_t sent_bytes)>;
+
+// What is sent, and how far it has come.
+class Push {
+ public:
+  Push(rpc::StreamCall* call, const TensorSnapshot& snapshot, const std::vector<const ArchiveEntry*>& entries,
+       const DecodeLimits& limits, const KeepGoing& keep_going)
+      : call_(call),
+        snapshot_(snapshot),
+        entries_(entries),
+        memory_(DecodeQuota::ForFile(limits)),
+        keep_going_(keep_going) {}
+
+  // The header as item 0, then the tensors. False: the server has ended the call.
+  absl::StatusOr<bool> SendAll() {
+    CASK_ASSIGN_OR_RETURN(bool goes_on, call_->Start());
+    const std::unique_ptr<rpc::ItemBytes> header = rpc::MessageItem(Header());
+    if (goes_on) {
+      CASK_ASSIGN_OR_RETURN(goes_on, SendItem(0, /*as_message=*/true, header.get()));
+    }
+    sent_bytes_ = 0;  // of tensors
+    uint32_t number = 0;
+    for (const ArchiveEntry* const entry : entries_) {
+      if (!goes_on) return false;
+      rpc::ItemRequest item;
+      item.name = entry->name;
+      item.as_message = !IsFixedSize(entry->dtype);
+      CASK_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::ItemBytes> elements, rpc::OpenItem(snapshot_, item, &memory_));
+      CASK_ASSIGN_OR_RETURN(goes_on, SendItem(++number, item.as_message, elements.get()));
+    }
+    return goes_on ? call_->WritesDone() : goes_on;
   }
+
+ private:
+  std::string Header() const {
+    rpc::v1::PushHeader header;
+    header.set_step(snapshot_.version.step);
+    for (const ArchiveEntry* const entry : entries_) {
+      rpc::v1::PushedTensor* const tensor = header.add_tensors();
+      tensor->set_name(entry->name);
+      tensor->set_dtype(static_cast<DataType>(DTypeNumber(entry->dtype)));
+      EncodeShape(entry->shape, tensor->mutable_shape());
+      tensor->set_as_message(!IsFixedSize(entry->dtype));
+    }
+    return header.SerializeAsString();
+  }
+
+  absl::StatusOr<bool> SendItem(uint32_t number, bool as_message, rpc::ItemBytes* bytes) {
+    uint64_t offset = 0;
+    while (true) {
+      if (keep_going_ != nullptr && !keep_going_(sent_bytes_)) return absl::CancelledError("the push was broken off");
+      CASK_ASSIGN_OR_RETURN(rpc::ItemBytes::Piece piece, bytes->Next());
+      if (piece.bytes.empty()) return true;
+      rpc::PieceHeader header;
+      header.item = number;
+      header.offset = offset;
+      header.version_id = snapshot_.version.id;
+      if (as_message) header.message_bytes = bytes->total_bytes();
+      offset += piece.bytes.size();
+      sent_bytes_ += piece.bytes.size();
+      CASK_ASSIGN_OR_RETURN(const bool goes_on, call_->Write(rpc::MakePieceBuffer(header, std::move(piece))));
+      if (!goes_on) return false;
+    }
+  }
+
+  rpc::StreamCall* const call_;
+  const TensorSnapshot& snapshot_;
+  const std::vector<const ArchiveEntry*>& entries_;
+  DecodeQuota memory_;
+  const KeepGoing& keep_going_;
+  uint64_t sent_bytes_ = 0;
+};
+
+absl::StatusOr<rpc::Address> ParseServer(const std::string& address) {
+  CASK_ASSIGN_OR_RETURN(rpc::Address parsed, rpc::ParseAddress(address));
+  if (parsed.prefix.empty()) return parsed;
+  return absl::InvalidArgumentError(
+      absl::StrCat(address, ": a push replaces all tensors of a server; wanted an address without a name"));
 }
 
-// Sends all: the header as item 0, then the tensors.
-absl::StatusOr<bool> SendAll(rpc::StreamCall* call, const TensorSnapshot& snapshot, DecodeQuota* memory) {
-  CASK_ASSIGN_OR_RETURN(bool goes_on, call->Start());
-  rpc::v1::PushHeader header;
-  header.set_step(snapshot.version.step);
-  for (const ArchiveEntry& entry : snapshot.tensors->entries()) {
-    rpc::v1::PushedTensor* const tensor = header.add_tensors();
-    tensor->set_name(entry.name);
-    tensor->set_dtype(static_cast<DataType>(DTypeNumber(entry.dtype)));
-    EncodeShape(entry.shape, tensor->mutable_shape());
-    tensor->set_as_message(!IsFixedSize(entry.dtype));
-  }
-  const std::unique_ptr<rpc::ItemBytes> bytes = rpc::MessageItem(header.SerializeAsString());
-  if (goes_on) {
-    CASK_ASSIGN_OR_RETURN(goes_on, SendItem(call, 0, /*as_message=*/true, snapshot.version.id, bytes.get()));
-  }
-  uint32_t number = 0;
-  for (const ArchiveEntry& entry : snapshot.tensors->entries()) {
-    if (!goes_on) return false;
-    rpc::ItemRequest item;
-    item.name = entry.name;
-    item.as_message = !IsFixedSize(entry.dtype);
-    CASK_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::ItemBytes> elements, rpc::OpenItem(snapshot, item, memory));
-    CASK_ASSIGN_OR_RETURN(goes_on, SendItem(call, ++number, item.as_message, snapshot.version.id, elements.get()));
-  }
-  return goes_on ? call->WritesDone() : goes_on;
-}
-
-}  // namespace
-
-absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t step, std::vector<NamedView> tensors,
-                                          const RemoteOptions& options) {
-  CASK_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::ParseAddress(address));
-  if (!parsed.prefix.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(address, ": a push replaces all tensors of a server; wanted an address without a name"));
-  }
-  LiveTensors live;  // checks the names, and holds the elements as they are now
-  CASK_RETURN_IF_ERROR(live.Publish(step, std::move(tensors)));
-  CASK_ASSIGN_OR_RETURN(const TensorSnapshot snapshot, live.Current());
-  DecodeQuota memory("max_message_bytes", options.limits.max_message_bytes);
+absl::StatusOr<TensorVersion> PushEntries(const std::string& address, const rpc::Address& parsed,
+                                          const TensorSnapshot& snapshot,
+                                          const std::vector<const ArchiveEntry*>& entries, const RemoteOptions& options,
+                                          const KeepGoing& keep_going) {
   rpc::StreamCall::Stub stub(rpc::MakeChannel(parsed, options.credentials));
   rpc::StreamCall call(&stub, kPushMethod, options.pull.timeout, options.pull.stall_timeout, "the server took nothing",
                        options.pull.keep_going);
-  CASK_ASSIGN_OR_ANNOTATE(const bool sent, SendAll(&call, snapshot, &memory), address);
+  Push push(&call, snapshot, entries, options.limits, keep_going);
+  CASK_ASSIGN_OR_ANNOTATE(const bool sent, push.SendAll(), address);
   grpc::ByteBuffer answer;
   rpc::v1::PushResponse response;
   if (sent) {
@@ -103,6 +131,40 @@ absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t st
     return absl::UnavailableError(absl::StrCat(address, ": ", status.error_message()));
   }
   return TensorVersion{response.version().step(), response.version().id()};
+}
+
+}  // namespace
+
+absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t step, std::vector<NamedView> tensors,
+                                          const RemoteOptions& options) {
+  CASK_ASSIGN_OR_RETURN(const rpc::Address parsed, ParseServer(address));
+  LiveTensors live;  // checks the names, and holds the elements as they are now
+  CASK_RETURN_IF_ERROR(live.Publish(step, std::move(tensors)));
+  CASK_ASSIGN_OR_RETURN(const TensorSnapshot snapshot, live.Current());
+  std::vector<const ArchiveEntry*> entries;
+  for (const ArchiveEntry& entry : snapshot.tensors->entries()) entries.push_back(&entry);
+  return PushEntries(address, parsed, snapshot, entries, options, nullptr);
+}
+
+absl::StatusOr<TensorVersion> PushArchive(const std::string& address, int64_t step,
+                                          std::shared_ptr<const ArchiveReader> archive,
+                                          const std::vector<std::string>& names, const RemoteOptions& options,
+                                          const std::function<bool(uint64_t sent_bytes)>& keep_going) {
+  CASK_ASSIGN_OR_RETURN(const rpc::Address parsed, ParseServer(address));
+  std::vector<const ArchiveEntry*> entries;
+  std::set<std::string> known;
+  for (const std::string& name : names) {
+    if (!known.insert(name).second) {
+      return absl::AlreadyExistsError(absl::StrCat("two tensors have the name ", Quoted(name)));
+    }
+    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, archive->Find(name));
+    CASK_RETURN_IF_ERROR(archive->CheckReadable(*entry));
+    entries.push_back(entry);
+  }
+  TensorSnapshot snapshot;
+  snapshot.version = MakeTensorVersion(step);
+  snapshot.tensors = std::move(archive);
+  return PushEntries(address, parsed, snapshot, entries, options, keep_going);
 }
 
 }  // namespace tensorcask

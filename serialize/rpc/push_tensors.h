@@ -10,10 +10,13 @@
 #define TENSORCASK_SERIALIZE_RPC_PUSH_TENSORS_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
 #include "tensorcask/serialize/rpc/tensor_source.h"
 
@@ -26,6 +29,14 @@ namespace tensorcask {
 // DeadlineExceeded; ResourceExhausted past a limit of the server; as LiveTensors::Publish.
 absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t step, std::vector<NamedView> tensors,
                                           const RemoteOptions& options);
+
+// Sends the tensors of these names from a file, which is read piece by piece: a few MiB are in memory. Metadata and
+// strides stay behind. keep_going(sent_bytes) is called before each piece; the push breaks when it returns false.
+// Errors: as PushTensors; NotFound for an unknown name; those of reading; Cancelled by keep_going.
+absl::StatusOr<TensorVersion> PushArchive(const std::string& address, int64_t step,
+                                          std::shared_ptr<const ArchiveReader> archive,
+                                          const std::vector<std::string>& names, const RemoteOptions& options,
+                                          const std::function<bool(uint64_t sent_bytes)>& keep_going = nullptr);
 
 }  // namespace tensorcask
 

@@ -48,7 +48,8 @@ class TensorSource {
  public:
   virtual ~TensorSource() = default;
 
-  // The newest set. Must be quick. Errors, which are for the client: Unavailable if there is none yet.
+  // The newest set. Must be quick. Errors, which are for the client: Unavailable if there is none yet,
+  // FailedPrecondition if there never is one.
   virtual absl::StatusOr<TensorSnapshot> Current() = 0;
   // Waits until the version of the newest set is not `version`, and returns that set.
   // Errors: DeadlineExceeded; as Current.

@@ -16,18 +16,43 @@ import case_report  # noqa: E402
 from tool_testing import TOOL, Scratch, run  # noqa: E402
 
 
+def read_bytes(pid):
+    """What a process has read so far."""
+    try:
+        with open(f"/proc/{pid}/io", encoding="ascii") as file:
+            return int(re.search(r"rchar: (\d+)", file.read())[1])
+    except OSError:
+        return 0
+
+
 class Grpc(Scratch):
     def serve(self, *operands):
         """The address of a server. Operands may be options."""
-        process = subprocess.Popen([TOOL, "serve", *operands, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")  # fmt: skip
+        self.process, address = self.start("serve", *operands, "--listen", "127.0.0.1:0",
+                                           says=r"serving \d+ tensors?")  # fmt: skip
+        return address
+
+    def start(self, *arguments, says, **options):
+        """A process that prints a line with its address, and that address."""
+        process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, encoding="utf-8", **options)  # fmt: skip
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         line = process.stdout.readline()
-        found = re.match(r"(grpcs?://127\.0\.0\.1:\d+): serving \d+ tensors?$", line)
+        found = re.match(rf"(grpcs?://127\.0\.0\.1:\d+): {says}$", line)
         self.assertTrue(found, line or process.stderr.read())
-        self.process = process
-        return found[1]
+        return process, found[1]
+
+    def receive(self, destination, *options):
+        return self.start("recv", destination, *options, "--listen", "127.0.0.1:0", says="waiting for a push")
+
+    def certificate(self, name="own"):
+        """The paths of a certificate for 127.0.0.1 that signs itself, and of its key."""
+        pem = [self.path(f"{name}.crt"), self.path(f"{name}.key")]
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-out", pem[0], "-keyout", pem[1], "-subj", "/CN=here", "-addext", "subjectAltName=IP:127.0.0.1"],
+                       check=True, capture_output=True)  # fmt: skip
+        return pem
 
     def listed(self, path):
         done = run("ls", "--json", "--checksum", path)
@@ -71,10 +96,7 @@ class Grpc(Scratch):
     @unittest.skipUnless(shutil.which("openssl"), "without openssl")
     def test_tls(self):
         prefix = self.checkpoint()
-        pem = [self.path("certificate"), self.path("key")]
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                        "-out", pem[0], "-keyout", pem[1], "-subj", "/CN=here", "-addext", "subjectAltName=IP:127.0.0.1"],
-                       check=True, capture_output=True)  # fmt: skip
+        pem = self.certificate()
         address = self.serve(prefix, "--certificate", pem[0], "--key", pem[1])
         self.assertTrue(address.startswith("grpcs://"))
         trusting = {**os.environ, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": pem[0]}
@@ -82,6 +104,110 @@ class Grpc(Scratch):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(run("ls", address).returncode, 1)  # no authority of the system has signed it
         self.assert_one_line(run("serve", prefix, "--listen", "127.0.0.1:0", "--key", pem[1]), 2, "TLS needs both")
+
+    @unittest.skipUnless(shutil.which("openssl"), "without openssl")
+    def test_what_clients_show(self):
+        prefix = self.checkpoint()
+        own, client = self.certificate(), self.certificate("client")
+        with open(self.path("token"), "w", encoding="utf-8") as file:
+            file.write("secret-1\n")
+        with open(self.path("wrong"), "w", encoding="utf-8") as file:
+            file.write("secret-2\n")
+        tls = ["--certificate", own[0], "--key", own[1]]
+        address = self.serve(prefix, *tls, "--token-file", self.path("token"))
+        trusting = {**os.environ, "TENSORCASK_GRPC_CA": own[0]}
+        self.assert_one_line(run("ls", address, env=trusting), 1, "the server wants a token")
+        wrong = {**trusting, "TENSORCASK_GRPC_TOKEN_FILE": self.path("wrong")}
+        self.assert_one_line(run("ls", address, env=wrong), 1, "the token is wrong")
+        right = {**trusting, "TENSORCASK_GRPC_TOKEN_FILE": self.path("token")}
+        self.assertEqual(run("diff", address, prefix, env=right).returncode, 0)
+        missing = {**trusting, "TENSORCASK_GRPC_TOKEN_FILE": self.path("none")}
+        self.assert_one_line(run("ls", address, env=missing), 1, "TENSORCASK_GRPC_TOKEN_FILE", self.path("none"))
+
+        address = self.serve(prefix, *tls, "--client-ca", client[0])
+        self.assertEqual(run("ls", address, env=trusting).returncode, 1)
+        shown = {**trusting, "TENSORCASK_GRPC_CERTIFICATE": client[0]}
+        self.assert_one_line(run("ls", address, env=shown), 1, "set both")
+        shown["TENSORCASK_GRPC_KEY"] = client[1]
+        self.assertEqual(run("diff", address, prefix, env=shown).returncode, 0)
+
+        process, address = self.receive(self.path("copy.npz"), *tls, "--token-file", self.path("token"))
+        done = run("send", prefix, address, "--allow-loss", env=trusting)
+        self.assert_one_line(done, 1, "the server wants a token")
+        done = run("send", prefix, address, "--allow-loss", env=right)
+        self.assertEqual((done.returncode, process.wait(60)), (0, 0), done.stderr)
+        self.assert_one_line(run("serve", prefix, "--listen", "127.0.0.1:0", "--token-file", self.path("token")), 2,
+                             "--token-file needs --certificate and --key")  # fmt: skip
+
+    def test_send_and_receive(self):
+        prefix = self.checkpoint()
+        process, address = self.receive(self.path("copy.ckpt"))
+        self.assert_one_line(run("ls", address), 1, "only takes what `send` sends")
+        done = run("send", prefix, address)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, rf"^{re.escape(prefix)}: 1 tensor sent$")
+        self.assertEqual(process.wait(60), 0, process.stderr.read())
+        self.assertEqual(run("diff", prefix, self.path("copy.ckpt")).returncode, 0)
+
+        name = self.listed(prefix)[0]["name"]
+        process, address = self.receive(self.path("one.npy"))
+        done = run("send", prefix, address, name)
+        self.assertEqual((done.returncode, process.wait(60)), (0, 0), done.stderr)
+        process, address = self.receive(self.path("two.npy"))
+        served = self.serve(f"a={prefix}", f"b={prefix}")
+        self.assert_one_line(run("send", served, address), 1, "npy holds one tensor, 2 came")
+        self.assertEqual(process.wait(60), 2)
+        self.assertFalse(os.path.exists(self.path("two.npy")))
+
+    def test_receive_from_a_server(self):
+        prefix = self.checkpoint()
+        address = self.serve(prefix)
+        done = run("recv", address, self.path("copy.safetensors"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(run("diff", prefix, self.path("copy.safetensors")).returncode, 0)
+        self.assert_one_line(run("recv", address, self.path("copy.safetensors")), 1, "--overwrite replaces it")
+        self.assert_one_line(run("recv", address), 2, "wanted DST behind")
+        self.assert_one_line(run("recv", "here", self.path("x")), 2, "wanted an address")
+        self.assert_one_line(run("recv", address, self.path("x"), "--listen", "127.0.0.1:0"), 2, "neither --unix nor")
+        self.assert_one_line(run("send", prefix, address), 1, "the server accepts no pushes")
+
+    def test_a_broken_push_leaves_nothing(self):
+        """A sender is killed while it sends. The next one is taken."""
+        large, small = self.path("large.npy"), self.checkpoint()
+        rows = 40 << 20
+        header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows},), }}".ljust(117) + "\n"
+        with open(large, "wb") as file:
+            file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(rows))
+        process, address = self.receive(self.path("copy.ckpt"))
+        sizes = os.path.getsize(large)
+        for _ in range(3):
+            sender = subprocess.Popen([TOOL, "send", large, address], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL)  # fmt: skip
+            while sender.poll() is None and read_bytes(sender.pid) < sizes // 4:
+                pass
+            self.assertIsNone(sender.poll(), "the sender has ended before it was killed")
+            sender.kill()
+            sender.wait()
+            self.assertIsNone(process.poll())
+            self.assertFalse(os.path.exists(self.path("copy.ckpt.index")))
+        done = run("send", small, address)
+        self.assertEqual((done.returncode, process.wait(60)), (0, 0), done.stderr)
+        self.assertEqual(run("diff", small, self.path("copy.ckpt")).returncode, 0)
+
+    def test_what_send_and_recv_refuse(self):
+        prefix = self.checkpoint()
+        self.assert_one_line(run("send", prefix, "grpc://127.0.0.1:1"), 1, "grpc://127.0.0.1:1: ")
+        self.assert_one_line(run("send", prefix, "grpc://a:1", "grpc://b:1"), 2, "wanted one address to send to")
+        self.assert_one_line(run("send", prefix), 2, "wanted either --unix SOCKET or an address")
+        self.assert_one_line(run("send", prefix, "grpc://127.0.0.1:1/name"), 1, "wanted an address without a name")
+        done = run("recv", self.path("x"), "--listen", "127.0.0.1:0", "--timeout", "0.2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no push came within 0.2 s", done.stderr)
+        self.assert_one_line(run("recv", self.path("x"), "--listen", "0.0.0.0:0"), 1, "no credentials")
+        process, _ = self.receive(self.path("x"))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 128 + signal.SIGINT)
+        self.assertFalse([name for name in os.listdir(self.path("")) if name.startswith("x")])
 
     def test_interrupts(self):
         prefix = self.checkpoint()

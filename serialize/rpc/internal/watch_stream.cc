@@ -20,6 +20,9 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::Version>, public O
   void Offer(const TensorVersion& version) override {
     Step([&] { newest_ = version; });
   }
+  void Refuse(const absl::Status& status) {
+    Step([&] { SetEnd(status); });
+  }
   void EndForDrain() override {
     Step([&] { SetEnd(absl::UnavailableError("the server is draining")); });
   }
@@ -96,7 +99,11 @@ grpc::ServerWriteReactor<v1::Version>* ServeWatch(TensorSource* source, OpenStre
   if (!accepted.ok()) return new RefusedStream<grpc::ServerWriteReactor<v1::Version>>(accepted);
   // A version that comes between Accept and here has been offered already, and Current returns it or a newer one.
   const absl::StatusOr<TensorSnapshot> current = source->Current();
-  if (current.ok()) stream->Offer(current->version);
+  if (current.ok()) {
+    stream->Offer(current->version);
+  } else if (absl::IsFailedPrecondition(current.status())) {
+    stream->Refuse(current.status());
+  }
   return stream.release();  // OnDone deletes it
 }
 

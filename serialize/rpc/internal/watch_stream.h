@@ -12,7 +12,8 @@
 namespace tensorcask::rpc {
 
 // The stream of one request. It begins with the version that `source` has, unless the client knows it, and goes on with
-// what OpenStreams::OfferToAll offers. `source` and `streams` outlive it. The stream deletes itself.
+// what OpenStreams::OfferToAll offers. It ends at once if `source` never has a set. `source` and `streams` outlive it.
+// The stream deletes itself.
 grpc::ServerWriteReactor<v1::Version>* ServeWatch(TensorSource* source, OpenStreams* streams,
                                                   const v1::WatchRequest& request);
 
