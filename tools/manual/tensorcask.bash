@@ -19,9 +19,9 @@ _tensorcask_options() {
     clean) echo '--help -h --delete --older-than --json --stats' ;;
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     save) echo '--help -h --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --allow-loss --limit --stats' ;;
-    send) echo '--help -h --unix --timeout --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
-    recv) echo '--help -h --unix --timeout --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --stats' ;;
-    serve) echo '--help -h --unix --timeout --listen --insecure --certificate --key --client-ca --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    send) echo '--help -h --unix --timeout --step --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    recv) echo '--help -h --unix --timeout --listen --insecure --certificate --key --client-ca --token-file --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --stats' ;;
+    serve) echo '--help -h --unix --timeout --listen --insecure --certificate --key --client-ca --token-file --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     demo) echo '--help -h --stats' ;;
   esac
 }
@@ -134,6 +134,7 @@ _tensorcask_value() {
     'save --limit') echo '@text' ;;
     'send --unix') echo '@file' ;;
     'send --timeout') echo '@text' ;;
+    'send --step') echo '@text' ;;
     'send --exclude') echo '@tensor' ;;
     'send --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx hdf5 tensorproto-text graph' ;;
     'send --opaque-dtype') echo '@text' ;;
@@ -141,6 +142,11 @@ _tensorcask_value() {
     'send --limit') echo '@text' ;;
     'recv --unix') echo '@file' ;;
     'recv --timeout') echo '@text' ;;
+    'recv --listen') echo '@text' ;;
+    'recv --certificate') echo '@file' ;;
+    'recv --key') echo '@file' ;;
+    'recv --client-ca') echo '@file' ;;
+    'recv --token-file') echo '@file' ;;
     'recv --to') echo 'checkpoint tensorproto records safetensors npy npz gguf torch onnx tensorproto-text' ;;
     'recv --level') echo 'stored default high' ;;
     'recv --alignment') echo '@text' ;;
@@ -152,6 +158,7 @@ _tensorcask_value() {
     'serve --certificate') echo '@file' ;;
     'serve --key') echo '@file' ;;
     'serve --client-ca') echo '@file' ;;
+    'serve --token-file') echo '@file' ;;
     'serve --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx hdf5 tensorproto-text graph' ;;
     'serve --opaque-dtype') echo '@text' ;;
     'serve --base') echo '@file' ;;
