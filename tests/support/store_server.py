@@ -11,6 +11,7 @@ import collections
 import email.utils
 import http.server
 import re
+import sys
 import threading
 import time
 import urllib.parse
@@ -24,13 +25,19 @@ def of_xml(name, *children):
     return f"<{name}>{''.join(children)}</{name}>"
 
 
+class _Http(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # of a client that was killed
+            super().handle_error(request, client_address)
+
+
 class StoreServer:
     def __init__(self):
         self.stored = {}  # by "bucket/key"
         self.uploads = {}  # by upload id
         self.seen = []  # (method, path with its query)
         self.lock = threading.Lock()
-        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"store": self}))
+        self._http = _Http(("127.0.0.1", 0), type("Bound", (_Handler,), {"store": self}))
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
 
