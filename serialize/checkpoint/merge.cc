@@ -32,6 +32,7 @@
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
+#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -101,6 +102,24 @@ std::string WithShard(absl::string_view entry, int shard) {
   return ReplaceField(entry, EntryField::kShardId, field);
 }
 
+// Where an entry that was decoded before says that its elements are.
+struct Place {
+  bool in_data_file = true;  // no tensor in pieces
+  int32_t shard = 0;
+};
+Place PlaceOf(absl::string_view entry) {
+  Place place;
+  WireReader reader(entry);
+  WireReader::Field field;
+  while (reader.Next(&field)) {
+    if (field.number == EntryField::kSlices && field.type == WireType::kBytes) place.in_data_file = false;
+    if (field.number == EntryField::kShardId && field.type == WireType::kVarint) {
+      place.shard = static_cast<int32_t>(field.value);
+    }
+  }
+  return place;
+}
+
 // The file `path` of a source, which is open only while it is read: a merge may have more sources than a process may
 // have open files.
 class SourceFile final : public ByteSource {
@@ -151,7 +170,9 @@ struct Source {
   // The visit.
   std::unique_ptr<DecodeQuota> memory;
   std::unique_ptr<TableReader::Cursor> cursor;
-  IndexEntry entry;  // at the cursor
+  IndexEntry entry;          // at the cursor, if the visit decodes
+  uint32_t visited_sum = 0;  // CRC-32C of the keys and values so far
+  uint32_t checked_sum = 0;  // of all, as they were decoded
 
   absl::string_view key() const { return cursor->key(); }
   absl::string_view value() const { return cursor->value(); }
@@ -171,12 +192,17 @@ class Merger {
   void RemoveSources();
 
  private:
+  enum class Pass {
+    kCheck,    // decodes each entry
+    kPublish,  // decodes none. Errors: Aborted, at the end, if a source has other entries than in kCheck
+  };
   // Calls fn(sources) for each key of the sources, in order: the sources that have it, each at its entry.
   using Visitor = absl::FunctionRef<absl::Status(absl::Span<Source* const>)>;
-  absl::Status ForEachKey(Visitor fn);
-  absl::StatusOr<bool> Advance(Source* source) const;
+  absl::Status ForEachKey(Pass pass, Visitor fn);
+  absl::StatusOr<bool> Advance(Pass pass, Source* source) const;
   absl::Status AddSource(const std::string& prefix);
-  // The value of a key of several sources.
+  // Of a key of several sources: whether its values can be joined, and the joined value.
+  absl::Status CheckJoint(absl::Span<Source* const> same) const;
   absl::StatusOr<std::string> Joined(absl::Span<Source* const> same) const;
   absl::Status MergeHeaders(int num_shards, std::string* header) const;
   bool IsBesideTarget(absl::string_view prefix, absl::string_view name) const;
@@ -234,12 +260,14 @@ absl::Status Merger::AddSource(const std::string& prefix) {
 }
 
 // Moves to the next entry; false after the last one.
-absl::StatusOr<bool> Merger::Advance(Source* source) const {
+absl::StatusOr<bool> Merger::Advance(Pass pass, Source* source) const {
   CASK_ASSIGN_OR_RETURN(bool found, source->cursor->Next());
   if (found && source->key().empty()) {  // the header
     CASK_ASSIGN_OR_RETURN(found, source->cursor->Next());
   }
   if (!found) return false;
+  source->visited_sum = ExtendCrc32c(ExtendCrc32c(source->visited_sum, source->key()), source->value());
+  if (pass == Pass::kPublish) return true;
   QuotaCharge decoded(source->memory.get());
   absl::Status status = decoded.Add(checkpoint::LargeEntryBytes(source->value()));
   if (status.ok()) {
@@ -251,7 +279,7 @@ absl::StatusOr<bool> Merger::Advance(Source* source) const {
   return true;
 }
 
-absl::Status Merger::ForEachKey(Visitor fn) {
+absl::Status Merger::ForEachKey(Pass pass, Visitor fn) {
   // The source with the least key is the first; of equal keys, the source that was named first.
   const auto after = [](const auto& a, const auto& b) {
     const int order = a.second->key().compare(b.second->key());
@@ -260,7 +288,7 @@ absl::Status Merger::ForEachKey(Visitor fn) {
   std::vector<std::pair<size_t, Source*>> heap;
   const auto push = [&](size_t number) -> absl::Status {
     Source* const source = sources_[number].get();
-    CASK_ASSIGN_OR_RETURN(const bool found, Advance(source));
+    CASK_ASSIGN_OR_RETURN(const bool found, Advance(pass, source));
     if (!found) return absl::OkStatus();
     heap.emplace_back(number, source);
     std::push_heap(heap.begin(), heap.end(), after);
@@ -270,6 +298,7 @@ absl::Status Merger::ForEachKey(Visitor fn) {
     Source& source = *sources_[i];
     source.memory = absl::WrapUnique(new DecodeQuota(source.index->NewQuota()));
     source.cursor = source.index->table().NewCursor(source.memory.get());
+    source.visited_sum = 0;
     CASK_RETURN_IF_ERROR(push(i));
   }
   std::vector<Source*> same;
@@ -286,7 +315,12 @@ absl::Status Merger::ForEachKey(Visitor fn) {
     CASK_RETURN_IF_ERROR(fn(same));
     for (const size_t number : numbers) CASK_RETURN_IF_ERROR(push(number));
   }
-  for (const std::unique_ptr<Source>& source : sources_) source->cursor = nullptr;  // and its block
+  for (const std::unique_ptr<Source>& source : sources_) {
+    source->cursor = nullptr;  // and its block
+    if (pass == Pass::kCheck) source->checked_sum = source->visited_sum;
+    if (source->visited_sum == source->checked_sum) continue;
+    return absl::AbortedError(absl::StrCat(source->index->path(), ": was changed while it was read"));
+  }
   return absl::OkStatus();
 }
 
@@ -300,9 +334,11 @@ absl::Status Merger::Check() {
       uint64_t& used = source->used_bytes[entry.shard];
       used = std::max(used, entry.offset + entry.stored_bytes);  // below 2^63, DecodeEntry has seen to that
     }
-    return same.size() == 1 ? absl::OkStatus() : Joined(same).status();
+    if (same.size() == 1) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(CheckJoint(same));
+    return Joined(same).status();
   };
-  CASK_RETURN_IF_ERROR(ForEachKey(check));
+  CASK_RETURN_IF_ERROR(ForEachKey(Pass::kCheck, check));
   for (const std::unique_ptr<Source>& source : sources_) {
     CASK_RETURN_IF_ERROR(checkpoint::CheckDataFiles(source->prefix, source->header().num_shards, source->used_bytes,
                                                     options_.file_system));
@@ -310,7 +346,7 @@ absl::Status Merger::Check() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Merger::Joined(absl::Span<Source* const> same) const {
+absl::Status Merger::CheckJoint(absl::Span<Source* const> same) const {
   const Source& first = *same[0];
   if (IsPieceKey(first.key())) {
     CASK_ASSIGN_OR_RETURN(const checkpoint::SliceKey piece, checkpoint::DecodeSliceKey(first.key()));
@@ -325,9 +361,7 @@ absl::StatusOr<std::string> Merger::Joined(absl::Span<Source* const> same) const
     return absl::AlreadyExistsError(absl::StrCat(label, " is in ", source->prefix, " and ",
                                                  other.has_place() ? "in " : "in slices in ", other.prefix));
   }
-  const uint64_t max_bytes = LimitOf(options_.limits.max_message_bytes);
   TensorSliceSet slices(first.entry.entry.dtype, first.entry.entry.shape);
-  std::string fields;
   for (const Source* const source : same) {
     const CheckpointEntry& entry = source->entry.entry;
     absl::Status status = slices.CheckTensor(entry.dtype, entry.shape);
@@ -342,15 +376,24 @@ absl::StatusOr<std::string> Merger::Joined(absl::Span<Source* const> same) const
       return Annotate(status,
                       absl::StrCat(label, " of ", source->prefix, ", of which slices are in ", first.prefix, " too"));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Merger::Joined(absl::Span<Source* const> same) const {
+  const Source& first = *same[0];
+  const uint64_t max_bytes = LimitOf(options_.limits.max_message_bytes);
+  std::string fields;
+  for (const Source* const source : same) {
     fields += FieldsOf(source->value(), EntryField::kSlices);
     if (fields.size() > max_bytes) break;
   }
   // All other fields of the entry come from the first source.
   std::string value = ReplaceField(first.value(), EntryField::kSlices, fields);
   if (value.size() > max_bytes) {
-    return PastLimit(
-        absl::StrCat(label, " of ", first.prefix, " and others: its entry has ", value.size(), " bytes or more"),
-        "max_message_bytes", options_.limits.max_message_bytes);
+    return PastLimit(absl::StrCat("tensor ", Quoted(first.key()), " of ", first.prefix, " and others: its entry has ",
+                                  value.size(), " bytes or more"),
+                     "max_message_bytes", options_.limits.max_message_bytes);
   }
   return value;
 }
@@ -448,8 +491,9 @@ absl::Status Merger::Publish() {
       CASK_ASSIGN_OR_RETURN(joined, Joined(same));
     }
     int shard = 0;
-    if (first.has_place()) {
-      const auto found = first.new_shards.find(first.entry.entry.shard);
+    const Place place = PlaceOf(first.value());
+    if (place.in_data_file) {
+      const auto found = first.new_shards.find(place.shard);
       if (found == first.new_shards.end()) {
         return absl::AbortedError(absl::StrCat(first.index->path(), ": was changed while it was read"));
       }
@@ -457,7 +501,7 @@ absl::Status Merger::Publish() {
     }
     return table.Add(first.key(), WithShard(same.size() > 1 ? joined : first.value(), shard));
   };
-  CASK_RETURN_IF_ERROR(ForEachKey(write));
+  CASK_RETURN_IF_ERROR(ForEachKey(Pass::kPublish, write));
   CASK_RETURN_IF_ERROR(table.Finish());
 
   if (old.has_value()) {

@@ -118,21 +118,31 @@ class Mpi(unittest.TestCase):
         self.assertEqual(status, 1, out)
         self.assertIn("jobs of mpirun need the program tensorcask-mpi", out)
 
+    def wait_for_rank(self, job, rank):
+        """Waits until the rank is about to save. Gives the file with its process id."""
+        path = os.path.join(self.pids, str(rank))
+        while job.poll() is None and not (os.path.exists(path) and os.path.getsize(path) > 0):
+            time.sleep(0.001)
+        return path
+
     def kill_saves(self, kills, prefix, names):
-        """Kills a rank in each of many saves; names() are the files of the checkpoint. Gives what was found after each."""
-        self.good(4, "save", prefix, "1", self.pids)
+        """Kills a rank in each of many saves. names() are the files that are there."""
+        job = self.start(4, "save", prefix, "1", self.pids)
+        self.wait_for_rank(job, 0)
+        begin = time.monotonic()
+        out, _ = job.communicate(timeout=240)
+        self.assertEqual(job.returncode, 0, out)
+        longest = time.monotonic() - begin
         seen = {"old": 0, "new": 0}
         chance = random.Random(os.environ.get("TEST_RANDOM_SEED", "7"))
         old = 1
         for number in range(kills):
             new = old + 1
             job = self.start(4, "save", prefix, str(new), self.pids)
-            rank = os.path.join(self.pids, str(chance.randrange(4)))
-            while job.poll() is None and not (os.path.exists(rank) and os.path.getsize(rank) > 0):
-                time.sleep(0.001)
-            time.sleep(chance.random() * 0.12)
+            path = self.wait_for_rank(job, chance.randrange(4))
+            time.sleep(chance.random() * longest)
             try:
-                with open(rank, encoding="utf-8") as file:
+                with open(path, encoding="utf-8") as file:
                     os.kill(int(file.read()), signal.SIGKILL)
                 killed = True
             except ProcessLookupError:
