@@ -476,8 +476,8 @@ TensorView FromPython(nb::handle object, const std::string& what, Access access)
     } catch (nb::python_error& error) {
       // A library without a DLPack code for this dtype may still have NumPy's: JAX, with a RuntimeError for integers of
       // 4 bits.
-      const bool is_refusal = error.matches(PyExc_BufferError) || error.matches(PyExc_TypeError) ||
-                              error.matches(PyExc_RuntimeError);
+      const bool is_refusal =
+          error.matches(PyExc_BufferError) || error.matches(PyExc_TypeError) || error.matches(PyExc_RuntimeError);
       if (access == Access::kWrite || !is_refusal || !nb::hasattr(object, "__array__")) throw;
     }
   }

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -131,6 +132,103 @@ def test_a_model_of_four_ranks_is_loaded_by_three_and_by_one(torch_job, tmp_path
 def test_pickles_of_dcp_run_nothing(torch_job, tmp_path):
     run("dcp_harm", 1, tmp_path)
 
+
+# ---- The guide ------------------------------------------------------------------------------------------------------
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "sharded.md"
+PROGRAMS = {name: code for code, name in re.findall(r"```python\n(# (\w+\.py)\n.*?)```", PAGE.read_text(), re.DOTALL)}
+
+
+def run_program(name, *command, **environment):
+    pathlib.Path(name).write_text(PROGRAMS[name])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **environment}
+    done = subprocess.run([*command, name], env=environment, capture_output=True, encoding="utf-8", timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_all_programs_of_the_guide_are_run_here():
+    assert sorted(PROGRAMS) == ["fsdp.py", "mesh.py"] and PAGE.read_text().count("```python") == 2
+
+
+def test_the_program_for_pytorch(torch_job):
+    losses = []
+    for size in (3, 2):
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={size}"]
+        out = run_program("fsdp.py", *launch, OMP_NUM_THREADS="1")
+        found = re.search(r"(\d) processes: loss ([\d.]+)", out)
+        assert found and int(found[1]) == size, out
+        losses.append(float(found[2]))
+    assert losses[1] < losses[0]
+    assert tc.load("step")["0.weight"].shape == (250, 64)
+    assert tc.load("step")["optimizer/state/0/step"] == 6
+
+
+def test_the_program_for_jax():
+    pytest.importorskip("jax")
+    for step, devices in enumerate((8, 2), 1):
+        flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
+        out = run_program("mesh.py", sys.executable, **flags)
+        assert out == f"{devices} devices: step {step}, bias {2.0**step}\n", out
+    assert tc.load("state")["params/kernel"].shape == (64, 256)
+
+
+# ---- Memory ---------------------------------------------------------------------------------------------------------
+
+PEAK = """
+import sys
+import numpy as np
+
+def memory(what):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) >> 10 for line in status if line.startswith(what))
+
+def peak_of(call, *arguments, **options):
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    before = memory("VmRSS")
+    result = call(*arguments, **options)
+    return memory("VmHWM") - before, result
+
+if sys.argv[1] == "torch":
+    import torch, tensorcask.torch as module
+    import torch.distributed.checkpoint as dcp
+    state, other = {"w": torch.ones(32 << 20)}, {"w": torch.ones(1)}
+    def dcp_save(state, path, **options):
+        dcp.save(state, storage_writer=module.StorageWriter(path, **options))
+    def dcp_load(state, path):
+        dcp.load(state, storage_reader=module.StorageReader(path))
+    calls = [(module.save_sharded, module.load_sharded), (dcp_save, dcp_load)]
+else:
+    import jax, tensorcask.jax as module
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    state = {"w": jax.make_array_from_callback((32 << 20,), sharding, lambda i: np.ones(8 << 20, np.float32))}
+    other = {"w": jax.numpy.ones(1)}
+    calls = [(module.save_sharded, module.load_sharded)]
+for save, load in calls:
+    save(other, "other", overwrite=True)  # what is loaded and kept once
+    load(other, "other")
+    saving, _ = peak_of(save, state, "whole", overwrite=True, sync=False)
+    loading, _ = peak_of(load, state, "whole")
+    print(saving, loading)
+"""
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the system does not measure peaks")
+@pytest.mark.parametrize("framework, new", [("torch", 0), ("jax", 128)])
+def test_no_shard_is_copied(framework, new):
+    """128 MiB are saved from where they are, and read to where they stay: arrays of JAX are new ones."""
+    pytest.importorskip(framework)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                   "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", PEAK, framework], env=environment, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    for saving, loading in (map(int, line.split()) for line in done.stdout.splitlines()):
+        assert saving < 16 and loading < new + 16, done.stdout
+
+
+# ---- MPI ------------------------------------------------------------------------------------------------------------
 
 MPI_RANK = """
 import sys
