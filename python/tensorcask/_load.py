@@ -83,7 +83,10 @@ def load(
         if names is not None:
             raise InvalidArgumentError("nested=True loads all of a file; names chooses tensors of a flat dict")
         with _native.open(path, **reading) as reader:
-            return reader.nested(lambda name: read_to(reader, name, framework, device, mmap=mmap))
+            values: "dict[str, typing.Any]" = reader.nested(
+                lambda name: read_to(reader, name, framework, device, mmap=mmap)
+            )
+            return values
     target = target_on_gpu(framework, device)
     if target is not None:
         with _native.open(path, **reading) as reader:

@@ -158,7 +158,11 @@ class _Wanted:
             self._sharding = jax.random.key_data(like).sharding
         self._parts = {}
         self._starts = {}
-        for device, index in self._sharding.addressable_devices_indices_map(self.shape).items():
+        try:
+            places = self._sharding.addressable_devices_indices_map(self.shape)
+        except ValueError as error:  # devices that do not divide an axis
+            raise InvalidArgumentError(f"{name}: {error}") from error
+        for device, index in places.items():
             start = self._starts[device] = _start_of(index)
             if start not in self._parts:
                 ends = (dim if axis.stop is None else axis.stop for axis, dim in zip(index, self.shape, strict=True))

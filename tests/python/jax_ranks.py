@@ -37,7 +37,7 @@ def placed(array, sharding):
 
 def tree_of(mesh, specs, make):
     layers = {name: make(name, NamedSharding(mesh, spec)) for name, spec in specs.items()}
-    return {"layers": [layers], "step": 7, "scale": np.float32(0.5)}
+    return {"layers": [layers], "step": 7, "scale": np.float32(0.5), "of_each": jnp.full(3, 4)}
 
 
 def step_communicator():
@@ -72,9 +72,10 @@ def step_load():
         SHAPES[name], DTYPES[name], sharding=sharding))  # fmt: skip
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 8))
     like["keys"] = jax.ShapeDtypeStruct(keys.shape, keys.dtype, sharding=NamedSharding(mesh, P("data")))
-    like.update(step=0, scale=np.float32(0))
+    like.update(step=0, scale=np.float32(0), of_each=jnp.zeros(3, int))  # on one device of each process
     loaded = tcj.load_sharded(like, os.path.join(folder, "model"))
     assert loaded["step"] == 7 and type(loaded["step"]) is int and loaded["scale"] == np.float32(0.5)
+    assert loaded["of_each"].tolist() == [4, 4, 4] and loaded["of_each"].is_fully_addressable
     for name, array in loaded["layers"][0].items():
         assert array.sharding == like["layers"][0][name].sharding and array.dtype == DTYPES[name], name
         for shard in array.addressable_shards:

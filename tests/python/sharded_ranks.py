@@ -11,6 +11,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import tensorcask as tc
 import tensorcask.sharded as tcs
@@ -121,6 +122,27 @@ def check_trained(model, optimizer, folder):
     assert [getattr(optimizer.state[item]["exp_avg"], "placements", None) for item in model.parameters()] == placements
     model(torch.ones(4, 7)).backward()
     optimizer.step()
+
+
+def step_two_axes(mesh, folder, store):
+    """FSDP2 over tensor parallelism, which divides an axis twice; and a save in the background of other exchanges."""
+    grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    net = parallelize_module(Net(), grid["model"], {"first": ColwiseParallel(), "second": RowwiseParallel()})
+    fully_shard(net, mesh=grid["data"])
+    path = os.path.join(folder, "two_axes")
+    tct.save_sharded(net, path)
+    stored = tc.load(path)
+    for name, value in expected().items():
+        assert torch.equal(torch.from_numpy(stored[name]), value), name
+    cleared(net.state_dict())
+    tct.load_sharded(net, path)
+    check(net.state_dict())
+    writer = tct.StorageWriter(path + "_async", process_group=dist.new_group())
+    saving = dcp.async_save({"net": net.state_dict()}, storage_writer=writer, process_group=dist.new_group())
+    for _ in range(100):
+        dist.all_reduce(torch.ones(100))
+    saving.result()
+    assert len(tc.load(path + "_async")) == len(stored)
 
 
 def places(folder, store):

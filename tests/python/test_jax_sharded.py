@@ -87,6 +87,18 @@ def test_a_tree_that_does_not_fit_is_refused(tmp_path):
     assert isinstance(refused.value, KeyError) and isinstance(refused.value, ValueError)
 
 
+def test_devices_that_do_not_divide_an_axis(tmp_path):
+    import jax
+
+    import tensorcask.jax as tcj
+
+    tcj.save_sharded({"w": jax.numpy.arange(5.0)}, tmp_path / "m")
+    mesh = jax.sharding.AbstractMesh((2,), ("x",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    with pytest.raises(tc.InvalidArgumentError, match="^w: .*should evenly divide the shape"):
+        tcj.load_sharded({"w": jax.ShapeDtypeStruct((5,), "float32", sharding=sharding)}, tmp_path / "m")
+
+
 def test_kinds_of_keys(tmp_path):
     import jax
 

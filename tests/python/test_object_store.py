@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensorcask as tc
+import tensorcask.sharded as tcs
 from tensorcask import _filesystems
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
@@ -129,6 +130,21 @@ def test_a_child_of_fork_has_connections_of_its_own(store):
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     same(tc.load("s3://bucket/w.npz"), {"w": np.ones(2)})
+
+
+def test_a_checkpoint_of_a_job(store):
+    comm, path = tcs.LocalCommunicator(), "s3://bucket/run/step"
+    tcs.save(comm, path, [("w", (4, 3), (2 * half, 0), np.full((2, 3), half)) for half in range(2)])
+    assert sorted(store.objects) == ["bucket/run/step.data-00000-of-00001", "bucket/run/step.index"]
+    column = np.zeros((4, 1), np.int64)
+    tcs.load(comm, path, [("w", (0, 1), column)])
+    assert column[:, 0].tolist() == [0, 0, 1, 1]
+    with pytest.raises(FileExistsError):
+        tcs.save(comm, path, [("w", (3,), (0,), np.ones(3))])
+    tc.save("here", {"v": np.ones(3)})
+    tc.merge([path, "here"], "s3://bucket/run/both")
+    assert sorted(tc.load("s3://bucket/run/both")) == ["v", "w"]
+    assert store.uploads == {}
 
 
 def test_a_file_that_is_replaced_while_it_is_read(store):

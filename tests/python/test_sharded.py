@@ -112,7 +112,7 @@ def test_a_model_of_four_ranks_is_loaded_by_three_and_by_one(torch_job, tmp_path
     server = StoreServer()
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
-    run("save,uneven,train", 4, tmp_path, "s3://bucket/run")
+    run("save,uneven,two_axes,train", 4, tmp_path, "s3://bucket/run")
     for size in (3, 1):
         run("load,go_on", size, tmp_path, "s3://bucket/run")
     import torch  # and by a program that knows nothing of jobs
