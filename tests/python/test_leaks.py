@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 import tensorcask as tc
+import tensorcask.sharded as tcs
 from tensorcask import keras, trees
 
 LOOPS = int(os.environ.get("TENSORCASK_LEAK_LOOPS", "10000"))
@@ -70,6 +71,7 @@ def make_calls(tmp_path):
         "trees.load": lambda: trees.load(str(tmp_path / "tree"), like=tree),
         "keras.open": lambda: keras.open(path)["x"],
         **calls_of_writers(tmp_path, path, array),
+        **calls_of_jobs(tmp_path, array),
         **calls_between_processes(tmp_path, array),
         **calls_of_torch(str(tmp_path / "torch"), other),
     }
@@ -109,6 +111,25 @@ def calls_of_writers(folder, path, array):
         "manager": lambda: manager.save(next(steps), {"x": array}),
         "manager in the background": lambda: background.save_in_background(next(background_steps), {"x": array}).wait(),
         "latest": lambda: (tc.latest(folder / "run"), background.latest(), background.steps()),
+    }
+
+
+def calls_of_jobs(folder, array):
+    comm, path, into = tcs.LocalCommunicator(), folder / "job", np.zeros(500)
+    halves = [("x", (1000,), (500 * half,), array[500 * half :][:500]) for half in range(2)]
+    wrong = [*halves, ("y", (3,), (0,), object())]
+
+    def refuse(mine, root):
+        raise ZeroDivisionError
+
+    broken = tcs.LocalCommunicator()
+    broken.gather = refuse
+    return {
+        "sharded.save": lambda: tcs.save(comm, path, halves, overwrite=True, sync=False),
+        "sharded.save of a wrong type": lambda: raises(lambda: tcs.save(comm, path, wrong, overwrite=True)),
+        "sharded.save that fails": lambda: raises(lambda: tcs.save(broken, path, halves, overwrite=True)),
+        "sharded.load": lambda: tcs.load(comm, path, [("x", (250,), into)]),
+        "sharded.load that fails": lambda: raises(lambda: tcs.load(comm, path, [("y", (0,), into)])),
     }
 
 
@@ -156,7 +177,8 @@ SLOW = {"trees.save", "trees.load", "keras.open", "load torch", "save_state_dict
         "load_state_dict that fails", "save", "save of a wrong type", "stats", "verify", "diff",
         "open", "load", "load tensors", "Writer", "Writer that ends early", "convert", "convert that fails", "salvage",
         "delta without its base", "damaged elements", "damaged file", "manager", "manager in the background", "latest",
-        "timeout"}  # fmt: skip
+        "timeout", "sharded.save", "sharded.save of a wrong type", "sharded.save that fails", "sharded.load",
+        "sharded.load that fails"}  # fmt: skip
 
 
 def test_memory_is_flat(tmp_path):
