@@ -1,5 +1,7 @@
 #include "tensorcask/serialize/hdf5/internal/attributes.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -8,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/hdf5/internal/btree2.h"
 #include "tensorcask/serialize/hdf5/internal/datatype.h"
+#include "tensorcask/serialize/hdf5/internal/fractal_heap.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/endian.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -131,27 +135,59 @@ absl::StatusOr<Dataspace> ParseDataspace(absl::string_view body, const File& fil
 absl::StatusOr<std::vector<Attribute>> AttributeReader::Read(const std::vector<Message>& header, ValueTree* tree) {
   std::vector<Attribute> attributes;
   for (const Message& message : header) {
-    if (message.type == static_cast<int>(MessageType::kAttributeInfo)) {
-      Cursor in(message.body);
-      in.Skip(1);
-      if ((in.Uint(1) & 1) != 0) in.Skip(2);
-      if (file_->Address(&in) != kUndefined) {
-        Attribute others;
-        others.status = absl::UnimplementedError("attributes in a fractal heap are not read");
-        attributes.push_back(std::move(others));
-      }
-      continue;
+    if (message.type == static_cast<int>(MessageType::kAttribute)) {
+      CASK_RETURN_IF_ERROR(Add(message, tree, &attributes));
+    } else if (message.type == static_cast<int>(MessageType::kAttributeInfo)) {
+      const absl::Status status = ReadMany(message, tree, &attributes);
+      if (!status.ok() && !IsAboutContent(status)) return status;
+      if (status.ok()) continue;
+      Attribute others;  // without a name: those in the heap
+      others.status = status;
+      attributes.push_back(std::move(others));
     }
-    if (message.type != static_cast<int>(MessageType::kAttribute)) continue;
-    Attribute attribute;
-    const absl::StatusOr<ValueTree::Id> value = ReadOne(message, &attribute.name, tree);
-    if (!value.ok() && !IsAboutContent(value.status())) return value.status();
-    attribute.status = value.status();
-    if (value.ok()) attribute.value = *value;
-    CASK_RETURN_IF_ERROR(listing_->Charge(sizeof(Attribute) + attribute.name.size()));
-    attributes.push_back(std::move(attribute));
   }
   return attributes;
+}
+
+absl::Status AttributeReader::Add(const Message& message, ValueTree* tree, std::vector<Attribute>* attributes) {
+  Attribute attribute;
+  const absl::StatusOr<ValueTree::Id> value = ReadOne(message, &attribute.name, tree);
+  if (!value.ok() && !IsAboutContent(value.status())) return value.status();
+  attribute.status = value.status();
+  if (value.ok()) attribute.value = *value;
+  CASK_RETURN_IF_ERROR(listing_->Charge(sizeof(Attribute) + attribute.name.size()));
+  attributes->push_back(std::move(attribute));
+  return absl::OkStatus();
+}
+
+// Many attributes, and large ones, are in a heap, and a B-tree of their names says where.
+absl::Status AttributeReader::ReadMany(const Message& message, ValueTree* tree, std::vector<Attribute>* attributes) {
+  constexpr uint64_t kHeapIdBytes = 8;
+  constexpr uint64_t kSharedFlag = 0x02;
+  Cursor in(message.body);
+  in.Skip(1);
+  if ((in.Uint(1) & 1) != 0) in.Skip(2);
+  const uint64_t address = file_->Address(&in);
+  const uint64_t names = file_->Address(&in);
+  if (!in.ok()) return CutShort("an attribute info message");
+  if (address == kUndefined || names == kUndefined) return absl::OkStatus();
+  CASK_ASSIGN_OR_RETURN(FractalHeap heap, FractalHeap::Open(address, file_));
+  const auto first = static_cast<std::ptrdiff_t>(attributes->size());
+  const auto add = [&](absl::string_view record) -> absl::Status {
+    Cursor of(record);
+    const absl::string_view id = of.Bytes(kHeapIdBytes);
+    Message one;
+    one.type = static_cast<int>(MessageType::kAttribute);
+    one.is_shared = (of.Uint(1) & kSharedFlag) != 0;
+    if (!of.ok()) return CutShort("a record of an attribute");
+    CASK_ASSIGN_OR_RETURN(one.body, heap.Get(id));
+    return Add(one, tree, attributes);
+  };
+  CASK_RETURN_IF_ERROR(ForEachRecord(names, RecordKind::kAttributeName, file_, add));
+  // The tree has them in the order of hashes.
+  std::sort(attributes->begin() + first, attributes->end(),
+            [](const Attribute& a, const Attribute& b) { return a.name < b.name; });
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ValueTree::Id> AttributeReader::ReadOne(const Message& message, std::string* name, ValueTree* tree) {

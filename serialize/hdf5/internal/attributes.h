@@ -43,6 +43,8 @@ class AttributeReader {
   absl::StatusOr<std::vector<Attribute>> Read(const std::vector<Message>& header, ValueTree* tree);
 
  private:
+  absl::Status Add(const Message& message, ValueTree* tree, std::vector<Attribute>* attributes);
+  absl::Status ReadMany(const Message& message, ValueTree* tree, std::vector<Attribute>* attributes);
   absl::StatusOr<ValueTree::Id> ReadOne(const Message& message, std::string* name, ValueTree* tree);
   // The text that a reference at `in` leads to: its length, the address of a collection, and its number in that.
   absl::StatusOr<std::string> LongText(Cursor* in);

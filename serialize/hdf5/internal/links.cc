@@ -8,7 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/hdf5/internal/btree.h"
+#include "tensorcask/serialize/hdf5/internal/btree2.h"
 #include "tensorcask/serialize/hdf5/internal/cursor.h"
+#include "tensorcask/serialize/hdf5/internal/fractal_heap.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -35,24 +37,29 @@ class LinkReader {
 
   // ---- Groups of the second kind: a message for each link -----------------------------------------------------------
 
-  absl::Status CheckIsCompact(const Message& message) const {
+  // Many links are in a heap, and a B-tree of their names says where.
+  absl::Status ReadManyLinks(const Message& message) {
     Cursor in(message.body);
     in.Skip(1);
     const uint64_t flags = in.Uint(1);
     if ((flags & 1) != 0) in.Skip(8);
-    const uint64_t heap = file_->Address(&in);
+    const uint64_t address = file_->Address(&in);
+    const uint64_t names = file_->Address(&in);
     if (!in.ok()) return CutShort("a link info message");
-    if (heap == kUndefined) return absl::OkStatus();
-    return absl::UnimplementedError(
-        "has so many links that they are in a fractal heap, which is not read; h5py writes groups that are read "
-        "without libver=\"latest\" and track_order=True");
+    if (address == kUndefined || names == kUndefined) return absl::OkStatus();
+    CASK_ASSIGN_OR_RETURN(FractalHeap heap, FractalHeap::Open(address, file_));
+    return ForEachRecord(names, RecordKind::kLinkName, file_, [&](absl::string_view record) -> absl::Status {
+      constexpr size_t kHashBytes = 4;
+      CASK_ASSIGN_OR_RETURN(const std::string link, heap.Get(record.substr(std::min(record.size(), kHashBytes))));
+      return ReadLink(link);
+    });
   }
 
-  absl::Status ReadLink(const Message& message) {
+  absl::Status ReadLink(absl::string_view body) {
     constexpr uint64_t kHard = 0;
     constexpr uint64_t kSoft = 1;
     constexpr uint64_t kExternal = 64;
-    Cursor in(message.body);
+    Cursor in(body);
     const uint64_t version = in.Uint(1);
     const uint64_t flags = in.Uint(1);
     if (in.ok() && version != 1) {
@@ -178,10 +185,10 @@ absl::StatusOr<std::vector<Link>> ReadLinks(const std::vector<Message>& header, 
         CASK_RETURN_IF_ERROR(reader.ReadSymbolTable(message));
         break;
       case MessageType::kLinkInfo:
-        CASK_RETURN_IF_ERROR(reader.CheckIsCompact(message));
+        CASK_RETURN_IF_ERROR(reader.ReadManyLinks(message));
         break;
       case MessageType::kLink:
-        CASK_RETURN_IF_ERROR(reader.ReadLink(message));
+        CASK_RETURN_IF_ERROR(reader.ReadLink(message.body));
         break;
       default:
         break;

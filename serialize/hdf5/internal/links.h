@@ -26,8 +26,7 @@ struct Link {
 bool IsGroup(const std::vector<Message>& header);
 
 // The links of a group, sorted by name. Requires: IsGroup. Errors: DataLoss if a rule is broken or two links have one
-// name; Unimplemented for a group of many links whose names are in a heap of their own (h5py's libver="latest");
-// ResourceExhausted past `max_links`.
+// name; ResourceExhausted past `max_links`.
 absl::StatusOr<std::vector<Link>> ReadLinks(const std::vector<Message>& header, int64_t max_links, File* file);
 
 }  // namespace tensorcask::hdf5

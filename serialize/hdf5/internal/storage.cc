@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/hdf5/internal/btree.h"
 #include "tensorcask/serialize/hdf5/internal/cursor.h"
+#include "tensorcask/serialize/hdf5/internal/fixed_array.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -142,8 +143,8 @@ class StorageReader {
     if (message.is_shared) return absl::UnimplementedError("has a layout that other datasets share");
     Cursor in(message.body);
     const uint64_t version = in.Uint(1);
-    if (in.ok() && version != 3 && version != 4) {
-      return absl::UnimplementedError(absl::StrCat("has a layout of version ", version, "; 3 and 4 are read"));
+    if (in.ok() && (version < 3 || version > 5)) {
+      return absl::UnimplementedError(absl::StrCat("has a layout of version ", version, "; 3 to 5 are read"));
     }
     const uint64_t layout_class = in.Uint(1);
     absl::Status status;
@@ -283,6 +284,7 @@ class StorageReader {
   absl::Status ReadChunks4(Cursor* in) {
     constexpr uint64_t kSingle = 1;
     constexpr uint64_t kImplicit = 2;
+    constexpr uint64_t kFixedArray = 3;
     const uint64_t flags = in->Uint(1);
     const uint64_t sizes = in->Uint(1);
     const uint64_t size_bytes = in->Uint(1);
@@ -324,10 +326,37 @@ class StorageReader {
       }
       return FinishChunks();
     }
-    constexpr const char* kNames[] = {"a fixed array", "an extensible array", "a B-tree of version 2"};
-    return absl::UnimplementedError(absl::StrCat(
-        "finds its chunks by ", index >= 3 && index <= 5 ? kNames[index - 3] : "an index that is not known",
-        ", which is not read; h5py writes what is read without libver=\"latest\""));
+    if (index == kFixedArray) return ReadFixedArray(in);
+    return absl::UnimplementedError(
+        absl::StrCat("finds its chunks by ",
+                     index == 4   ? "an extensible array"
+                     : index == 5 ? "a B-tree of version 2"
+                                  : "an index that is not known",
+                     ", which is not read; h5py writes what is read without libver=\"latest\""));
+  }
+
+  absl::Status ReadFixedArray(Cursor* in) {
+    in->Skip(1);  // of pages, which the array says again
+    const uint64_t address = file_->Address(in);
+    if (!in->ok()) return absl::OkStatus();  // the caller says so
+    uint64_t count = 1;
+    for (const int64_t along : storage_.grid) count *= static_cast<uint64_t>(along);  // at most the elements
+    if (address == kUndefined || count == 0) return FinishChunks();
+    const bool has_filters = !storage_.filters.empty();
+    const auto add = [&](uint64_t number, absl::string_view element) -> absl::Status {
+      Cursor of(element);
+      Chunk chunk;
+      chunk.number = number;
+      const uint64_t at = file_->Address(&of);
+      chunk.stored_bytes = chunk_bytes();
+      if (has_filters) {
+        chunk.stored_bytes = of.Uint(static_cast<int>(of.left() - sizeof(uint32_t)));
+        chunk.skipped_filters = static_cast<uint32_t>(of.Uint(sizeof(uint32_t)));
+      }
+      return at == kUndefined ? absl::OkStatus() : AddChunk(chunk, at);
+    };
+    CASK_RETURN_IF_ERROR(ForEachElement(address, count, has_filters, file_, add));
+    return FinishChunks();
   }
 
   // Of a chunk, without what reaches past the shape.

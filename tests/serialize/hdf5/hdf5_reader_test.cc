@@ -17,7 +17,9 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/copy.h"
@@ -186,7 +188,7 @@ const Refused kRefused[] = {
     {"refused.h5", "g/opaque", "opaque, 3 bytes each"},
     {"refused.h5", "g/null", "no elements and no shape"},
     {"latest.h5", "grows", "extensible array"},
-    {"latest.h5", "many", "fractal heap"},
+    {"dense.h5", "links/link 7", "soft link to \"/fixed\""},
 };
 
 INSTANTIATE_TEST_SUITE_P(Forms, RefusedDataset, ::testing::ValuesIn(kRefused));
@@ -196,6 +198,60 @@ TEST(Hdf5ReaderTest, AGroupOfTwoNamesIsReadOnce) {
   ASSERT_EQ(reader.notes().size(), 1u);
   EXPECT_THAT(reader.notes()[0], HasSubstr("\"g/loop\" is another name of the group \"/\""));
   EXPECT_TRUE(reader.Read("fine").ok());
+}
+
+// ---- Heaps and arrays -----------------------------------------------------------------------------------------------
+
+TEST(Hdf5ReaderTest, ManyLinksAndAttributesAreInAHeap) {
+  const Hdf5Reader latest = OpenGolden("latest.h5");
+  for (int64_t i = 0; i < 12; ++i) {
+    const absl::StatusOr<Tensor> tensor = latest.Read(absl::StrCat("many/", i));
+    ASSERT_TRUE(tensor.ok()) << tensor.status();
+    EXPECT_TRUE(Equal(*tensor, Tensor::Scalar<int64_t>(i))) << i;
+  }
+  const Hdf5Reader dense = OpenGolden("dense.h5");
+  EXPECT_TRUE(dense.notes().empty()) << dense.notes()[0];
+  EXPECT_TRUE(Equal(*dense.Read("links/fixed"), Tensor::FromValues<int16_t>({0, 1, 2})));
+  for (int i = 0; i < 100; ++i) EXPECT_NE(dense.FindEntry(absl::StrCat("links/link ", i)), nullptr) << i;
+  const absl::StatusOr<Value> attributes = FindValue(dense.values(), "/links");
+  ASSERT_TRUE(attributes.ok());
+  ASSERT_EQ(attributes->size(), 13u);
+  for (int i = 0; i < 12; ++i) {
+    const absl::StatusOr<Value> one = FindValue(*attributes, absl::StrCat("attribute ", i));
+    ASSERT_TRUE(one.ok()) << i;
+    ASSERT_EQ(one->size(), 3u);
+    EXPECT_EQ(one->item(2).int_value(), i + 2);
+  }
+  const absl::StatusOr<Value> large = FindValue(*attributes, "large");
+  ASSERT_TRUE(large.ok());
+  ASSERT_EQ(large->size(), 1300u);
+  EXPECT_EQ(large->item(1299).int_value(), 1299);
+}
+
+TEST(Hdf5ReaderTest, PagesThatWereNeverWrittenAreTheFillValue) {
+  const Tensor pages = *OpenGolden("dense.h5").Read("pages");
+  const uint8_t* const elements = pages.data<uint8_t>();
+  for (int64_t i = 0; i < pages.num_elements(); ++i) {
+    const int64_t start = i >= 2090 ? 2090 : i >= 1000 && i < 1010 ? 1000 : i - 9;
+    EXPECT_EQ(elements[i], i - start) << i;
+  }
+}
+
+TEST(Hdf5ReaderTest, AChangedBlockOfAHeapHasAnotherChecksum) {
+  // The trees of the type 5 are those of names.
+  const std::string names = {'\0', '\5'};
+  for (const std::string& part : {std::string("FRHP"), std::string("FHDB"), std::string("FHIB"), "BTHD" + names,
+                                  "BTLF" + names, "BTIN" + names, std::string("FAHD"), std::string("FADB")}) {
+    std::string bytes = BytesOf("dense.h5");
+    const size_t at = bytes.find(part);
+    ASSERT_NE(at, std::string::npos) << part;
+    bytes[at + 20] ^= 1;
+    const absl::StatusOr<Hdf5Reader> reader = OpenBytes(bytes);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    std::string said = absl::StrCat(reader->notes().empty() ? "" : reader->notes()[0]);
+    for (const Hdf5Entry& entry : reader->entries()) absl::StrAppend(&said, entry.read_status.message(), "\n");
+    EXPECT_THAT(said, HasSubstr("checksum")) << part;
+  }
 }
 
 // ---- Damage ---------------------------------------------------------------------------------------------------------
@@ -330,7 +386,7 @@ TEST_P(DamagedFile, EveryCut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, DamagedFile,
-                         ::testing::Values("chunks.h5", "latest.h5", "refused.h5", "types.h5", "whole.h5"));
+                         ::testing::Values("chunks.h5", "dense.h5", "latest.h5", "refused.h5", "types.h5", "whole.h5"));
 
 }  // namespace
 }  // namespace tensorcask

@@ -109,6 +109,27 @@ def latest_file(path):
         file.attrs["text"] = "x"
 
 
+def dense_file(path):
+    """Links and attributes in heaps, and fixed arrays of chunks, one of them with pages."""
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        group = file.create_group("links", track_order=True)
+        for i in range(100):
+            group[f"link {i}"] = h5py.SoftLink("/fixed")
+        group["fixed"] = np.arange(3, dtype="i2")
+        for i in range(12):
+            group.attrs[f"attribute {i}"] = np.arange(i, i + 3, dtype="i4")
+        group.attrs["large"] = np.arange(1300, dtype="i4")  # too large for a block of the heap
+        file.create_dataset("fixed", data=np.arange(35, dtype="u2").reshape(5, 7), chunks=(2, 3))
+        file.create_dataset("gzip", data=np.arange(35, dtype="f4").reshape(5, 7), chunks=(2, 3), compression="gzip")
+        holes = file.create_dataset("holes", shape=(9, 9), dtype="i4", chunks=(4, 4), fillvalue=-7)
+        holes[3:5, 2:3] = 1
+        pages = file.create_dataset("pages", shape=(2100,), dtype="u1", chunks=(1,), fillvalue=9)
+        pages[1000:1010] = np.arange(10)
+        pages[2090:] = np.arange(10)
+    with h5py.File(path, "a", libver="latest") as file:
+        file.create_dataset("layout_5", data=np.arange(35, dtype="f4"), chunks=(6,), compression="gzip", shuffle=True)
+
+
 def user_block_file(path):
     with h5py.File(path, "w", userblock_size=512) as file:
         file["x"] = np.arange(4.0)
@@ -153,6 +174,7 @@ def main():
         ("chunks", chunks_file),
         ("refused", refused_file),
         ("latest", latest_file),
+        ("dense", dense_file),
         ("user_block", user_block_file),
     ):
         write(os.path.join(folder, name + ".h5"))
