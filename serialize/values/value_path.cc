@@ -130,7 +130,11 @@ PathStep StepTo(Value key) {
 }
 
 std::string JoinedName(absl::Span<const PathStep> path) {
+  constexpr size_t kNumberBytes = 20;
+  size_t size = 0;
+  for (const PathStep& step : path) size += 1 + (IsNumber(step) ? kNumberBytes : step.text.size());
   std::string name;
+  name.reserve(size);
   for (const PathStep& step : path) {
     if (&step != &path.front()) name += '.';
     if (IsNumber(step)) {

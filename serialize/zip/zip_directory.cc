@@ -314,8 +314,9 @@ absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, boo
   std::vector<ZipMember*> sorted;
   sorted.reserve(members->size());
   for (ZipMember& member : *members) sorted.push_back(&member);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const ZipMember* a, const ZipMember* b) { return a->header_offset < b->header_offset; });
+  const auto is_before = [](const ZipMember* a, const ZipMember* b) { return a->header_offset < b->header_offset; };
+  // The directory of most archives is in the order of the file.
+  if (!std::is_sorted(sorted.begin(), sorted.end(), is_before)) std::sort(sorted.begin(), sorted.end(), is_before);
   const uint64_t start = sorted.empty() ? directory_offset : sorted[0]->header_offset;
   if (start != 0)
     return Damaged(absl::StrCat(start, start == 1 ? " byte" : " bytes", " of no member at the start of the file"));
