@@ -90,7 +90,7 @@ class Suite:
     def install(self, packages):
         """Installs Debian packages, named in one string."""
         # A mirror that stands still has lists that are old, and all that they name.
-        command = ('(dpkg-query -W {0} >/dev/null 2>&1 || {{ apt-get update -qq; DEBIAN_FRONTEND=noninteractive '
+        command = ('(dpkg --status {0} >/dev/null 2>&1 || {{ apt-get update -qq; DEBIAN_FRONTEND=noninteractive '
                    'apt-get install -y -qq --no-install-recommends {0}; }}) >&2 </dev/null').format(packages)
         if self.run(command).returncode != 0:
             sys.exit(f'the suite {self.name} cannot install {packages}')
