@@ -49,10 +49,7 @@ absl::StatusOr<std::vector<std::string>> ArchiveReader::OptimizerSlots() const {
                                                  "checkpoints of TensorFlow do. Exclude them by name"));
 }
 
-void ArchiveReader::PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const {
-  if (!entry.offset.has_value() || entry.stored_bytes == 0 || !entry.read_status.ok()) return;
-  plan->Add(SourceOf(entry), *entry.offset, entry.stored_bytes);
-}
+void ArchiveReader::PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const { plan->Add(StepOf(&entry)); }
 
 ReadPlan::Step ArchiveReader::StepOf(const ArchiveEntry* entry) const {
   if (entry == nullptr || !entry->offset.has_value() || entry->stored_bytes == 0 || !entry->read_status.ok()) return {};

@@ -138,8 +138,8 @@ class ArchiveReader {
   virtual std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& /*entry*/) const { return nullptr; }
   // Adds the stored bytes of the entry to *plan, if it is known where they are.
   void PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const;
-  // What reads the entry in ReadPlan::StartSteps. Null is not known.
-  ReadPlan::Step StepOf(const ArchiveEntry* entry) const;
+  // What reads the entry in ReadPlan::StartSteps. Null is not known. The default: its stored bytes at entry.offset.
+  virtual ReadPlan::Step StepOf(const ArchiveEntry* entry) const;
   // ArchiveEntry::read_status, with the names of file and tensor. Requires: `entry` is one of this archive.
   absl::Status CheckReadable(const ArchiveEntry& entry) const;
   // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient

@@ -135,6 +135,8 @@ int CheckpointReader::num_shards() const { return impl_->num_shards(); }
 
 std::shared_ptr<const ByteSource> CheckpointReader::FileToPlan(int shard) const { return impl_->FileToPlan(shard); }
 
+ReadPlan::Step CheckpointReader::PiecesToPlan(absl::string_view name) const { return impl_->PiecesToPlan(name); }
+
 std::string CheckpointReader::DataPath(int shard) const {
   CASK_CHECK(shard >= 0 && shard < num_shards(), "CheckpointReader::DataPath: no such shard");
   return impl_->DataPath(shard);
@@ -231,6 +233,10 @@ absl::StatusOr<std::vector<CheckpointNamedTensor>> CheckpointReader::ReadAll(
   const auto start = [&](size_t from, size_t to, ReadPlan* plan) {
     for (size_t i = from; i < to; ++i) {
       const CheckpointEntry& entry = entries[order[i]];
+      if (!entry.slices.empty()) {
+        plan->Add(impl_->PiecesToPlan(entry.name));
+        continue;
+      }
       Tensor& memory = tensors[order[i]].tensor;
       const bool in_place = memory.buffer() && impl_->IsReadInPlace(entry.name);
       plan->Add(impl_->FileToPlan(entry.shard), entry.offset, entry.stored_bytes,

@@ -67,6 +67,9 @@ class CheckpointReader final : public BaseLookup {
   // The data file for a plan of reads (serialize/io/read_plan.h). Null where nothing is planned: on a disk, and for
   // shards that cannot be opened.
   std::shared_ptr<const ByteSource> FileToPlan(int shard) const;
+  // The same of the stored pieces of a sliced tensor, in the order in which it is read. Without a source where nothing
+  // is planned, and for what is not a sliced tensor that can be read.
+  ReadPlan::Step PiecesToPlan(absl::string_view name) const;
 
   // All tensors, sorted by name (as unsigned bytes); a sliced tensor is one. Checks order and structure of the whole
   // index, and that no two ranges of a data file overlap, except ranges that encoded tensors share. A stored piece that

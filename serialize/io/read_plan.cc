@@ -16,6 +16,11 @@ void ReadPlan::Add(const std::shared_ptr<const ByteSource>& source, uint64_t off
   planned->ranges.push_back({offset, size_bytes, into});
 }
 
+void ReadPlan::Add(const Step& step) {
+  Add(step.source, step.offset, step.size_bytes);
+  for (const Step& more : step.more) Add(more);
+}
+
 void ReadPlan::Start() {
   for (Planned& planned : planned_) planned.announced = planned.source->Announce(planned.ranges);
 }
@@ -45,7 +50,7 @@ StepOrder ReadPlan::StartSteps(size_t count, absl::FunctionRef<Step(size_t numbe
     places[i] = {files.try_emplace(steps[i].source.get(), files.size()).first->second, steps[i].offset};
   }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return places[a] < places[b]; });
-  for (const size_t i : order) Add(steps[i].source, steps[i].offset, steps[i].size_bytes);
+  for (const size_t i : order) Add(steps[i]);
   Start();
   return StepOrder(std::move(order));
 }

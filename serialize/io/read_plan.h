@@ -62,17 +62,20 @@ class ReadPlan {
   ReadPlan(const ReadPlan&) = delete;
   ReadPlan& operator=(const ReadPlan&) = delete;
 
-  // Null is no source, and nothing is added.
-  void Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into = nullptr);
-  // Call it once, after all Add.
-  void Start();
-
   // What one step of a loop reads. Null is no source.
   struct Step {
     std::shared_ptr<const ByteSource> source;
     uint64_t offset = 0;
     uint64_t size_bytes = 0;
+    std::vector<Step> more = {};  // what it reads after that
   };
+
+  // Null is no source, and nothing is added.
+  void Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into = nullptr);
+  void Add(const Step& step);
+  // Call it once, after all Add.
+  void Start();
+
   // Adds what the steps 0 to count - 1 read, starts, and returns the order in which to take the steps: by file and
   // offset if anything is planned, else from the first to the last. A step without a source keeps its place behind that
   // before it. `step_of` may be called several times for a step. Where nothing is planned, no memory is allocated.

@@ -127,6 +127,7 @@ NpyReader& NpyReader::operator=(NpyReader&&) noexcept = default;
 NpyReader::~NpyReader() = default;
 
 std::shared_ptr<const ByteSource> NpyReader::source() const { return file_->shared_source(); }
+FileRange NpyReader::RangeOf(absl::string_view name) const { return file_->RangeOf(name); }
 const std::string& NpyReader::path() const { return file_->source().name(); }
 const std::vector<NpyEntry>& NpyReader::entries() const { return file_->entries(); }
 const std::vector<std::string>& NpyReader::notes() const { return file_->notes(); }

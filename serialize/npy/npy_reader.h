@@ -58,6 +58,7 @@ class NpyReader {
 
   const std::string& path() const;
   std::shared_ptr<const ByteSource> source() const;  // for a plan of reads (serialize/io/read_plan.h)
+  FileRange RangeOf(absl::string_view name) const;  // what is read of it for a tensor; empty if there is no such tensor
 
   // One entry for each array, or for each field, in the order of the file.
   const std::vector<NpyEntry>& entries() const;

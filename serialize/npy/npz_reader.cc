@@ -41,8 +41,13 @@ constexpr uint64_t kZipHeaderBytes = 30 + 46;  // of a member: before its data, 
 class ZipCursor final : public npy::DataCursor {
  public:
   // `verified` is set when the checksum was compared; null: it is not computed.
-  ZipCursor(const ByteSource* file, const ZipMember* member, uint64_t skipped, std::atomic<bool>* verified)
-      : stream_(file, member, verified != nullptr), skipped_(skipped), verified_(verified) {}
+  // `announced` lives as long as the cursor (ByteSource::Announce).
+  ZipCursor(const ByteSource* file, const ZipMember* member, uint64_t skipped, std::atomic<bool>* verified,
+            std::shared_ptr<void> announced)
+      : announced_(std::move(announced)),
+        stream_(file, member, verified != nullptr),
+        skipped_(skipped),
+        verified_(verified) {}
 
   absl::Status ReadAt(uint64_t offset, absl::Span<char> out) override {
     CASK_RETURN_IF_ERROR(stream_.Skip(skipped_ + offset - stream_.position()));
@@ -56,6 +61,7 @@ class ZipCursor final : public npy::DataCursor {
   }
 
  private:
+  const std::shared_ptr<void> announced_;
   ZipMemberStream stream_;
   uint64_t skipped_;
   std::atomic<bool>* verified_;
@@ -74,8 +80,12 @@ class ZipData final : public npy::ArrayData {
       return std::unique_ptr<npy::DataCursor>(
           std::make_unique<npy::StoredCursor>(file_, member_.data_offset + header_bytes_));
     }
-    return std::unique_ptr<npy::DataCursor>(
-        std::make_unique<ZipCursor>(file_, &member_, header_bytes_, verify ? &verified_ : nullptr));
+    // It is read from front to back in small steps.
+    std::shared_ptr<void> announced;
+    const FileRange whole = place();
+    if (use != Use::kPart) announced = file_->Announce(absl::MakeConstSpan(&whole, 1));
+    return std::unique_ptr<npy::DataCursor>(std::make_unique<ZipCursor>(
+        file_, &member_, header_bytes_, verify ? &verified_ : nullptr, std::move(announced)));
   }
   std::optional<uint64_t> stored_at() const override {
     if (member_.deflated) return std::nullopt;
@@ -262,6 +272,7 @@ NpzReader& NpzReader::operator=(NpzReader&&) noexcept = default;
 NpzReader::~NpzReader() = default;
 
 std::shared_ptr<const ByteSource> NpzReader::source() const { return file_->shared_source(); }
+FileRange NpzReader::RangeOf(absl::string_view name) const { return file_->RangeOf(name); }
 const std::string& NpzReader::path() const { return file_->source().name(); }
 const std::vector<NpyEntry>& NpzReader::entries() const { return file_->entries(); }
 const std::vector<std::string>& NpzReader::other_members() const { return file_->other_members(); }

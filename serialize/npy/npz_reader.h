@@ -61,6 +61,7 @@ class NpzReader {
 
   const std::string& path() const;
   std::shared_ptr<const ByteSource> source() const;  // for a plan of reads (serialize/io/read_plan.h)
+  FileRange RangeOf(absl::string_view name) const;  // what is read of it for a tensor; empty if there is no such tensor
 
   // In the order of the archive's directory; the fields of an array of structures in their order.
   const std::vector<NpyEntry>& entries() const;

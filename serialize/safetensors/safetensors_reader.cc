@@ -123,7 +123,28 @@ absl::StatusOr<std::vector<Tensor>> ReaderImpl::ReadMany(absl::Span<const size_t
     if (!charged.ok()) return At(number, charged);
   }
   std::vector<absl::StatusOr<Tensor>> read(wanted.size());
-  CASK_RETURN_IF_ERROR(ParallelFor(num_threads, wanted.size(), [&](size_t i) { read[i] = Read(wanted[i]); }));
+  std::vector<Tensor> memory(wanted.size());  // of those that are planned: they are read straight into it
+  ReadPlan plan;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const std::shared_ptr<const ByteSource>& file = model_->shards[static_cast<size_t>(entry(wanted[i]).shard)].file;
+    if (file == nullptr || file->read_shape().in_flight <= 1) continue;
+    const stored::StoredTensor stored = Stored(wanted[i]);
+    if (stored::AreReadInPlace(stored) && stored.stored_bytes > 0) {
+      // Without memory it is left to Read, which gives the error.
+      memory[i] = Tensor::Create(stored.dtype, stored.shape, how_.allocator).value_or(Tensor());
+    }
+    plan.Add(file, stored.offset, stored.stored_bytes, memory[i].buffer() ? memory[i].mutable_bytes().data() : nullptr);
+  }
+  plan.Start();
+  CASK_RETURN_IF_ERROR(ParallelFor(num_threads, wanted.size(), [&](size_t i) {
+    if (!memory[i].buffer()) {
+      read[i] = Read(wanted[i]);
+      return;
+    }
+    TensorView view = memory[i];
+    const absl::Status status = stored::ReadElementsInto(FileOf(wanted[i]), Stored(wanted[i]), how_, &view);
+    read[i] = status.ok() ? absl::StatusOr<Tensor>(memory[i]) : At(wanted[i], status);
+  }));
   std::vector<Tensor> tensors;
   tensors.reserve(numbers.size());
   for (const size_t number : numbers) {

@@ -80,8 +80,11 @@ absl::Status ZipMemberStream::StartInflating() {
 absl::StatusOr<size_t> ZipMemberStream::InflateSome(absl::Span<char> out) {
   Inflater& state = *inflater_;
   if (state.zlib.avail_in == 0 && state.consumed < member_->stored_bytes) {
-    const size_t most = state.consumed == 0 ? kFirstInputBytes : kInputBytes;
-    const size_t bytes = std::min<uint64_t>(most, member_->stored_bytes - state.consumed);
+    // Where each read waits for an answer from afar, they grow.
+    const ReadShape shape = file_->read_shape();
+    const uint64_t grown = shape.in_flight > 1 ? std::min(shape.piece_bytes, state.consumed) : 0;
+    const uint64_t most = state.consumed == 0 ? kFirstInputBytes : std::max<uint64_t>(kInputBytes, grown);
+    const auto bytes = static_cast<size_t>(std::min(most, member_->stored_bytes - state.consumed));
     state.input.resize(bytes);
     CASK_RETURN_IF_ERROR(file_->ReadAt(member_->data_offset + state.consumed, absl::MakeSpan(&state.input[0], bytes)));
     state.consumed += bytes;

@@ -272,6 +272,10 @@ class CheckpointArchiveReader final : public archive::ForwardingReader<Checkpoin
   std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& entry) const override {
     return reader_.FileToPlan(entry.shard.value_or(0));
   }
+  ReadPlan::Step StepOf(const ArchiveEntry* entry) const override {
+    const bool is_sliced = entry != nullptr && entry->pieces > 0;
+    return is_sliced ? reader_.PiecesToPlan(entry->name) : ArchiveReader::StepOf(entry);
+  }
 
  private:
   absl::StatusOr<Target> TargetOf(absl::string_view name) const override {

@@ -111,6 +111,13 @@ class NpyArchiveReader final : public archive::ForwardingReader<Reader> {
   bool strides_only_permute() const override { return true; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry&) const override { return reader_.source(); }
+  ReadPlan::Step StepOf(const ArchiveEntry* entry) const override {
+    if (entry == nullptr || entry->offset.has_value()) return this->ArchiveReader::StepOf(entry);
+    const absl::StatusOr<const NpyEntry*> stored = Lookup(entry->name);
+    if (!stored.ok() || !(*stored)->field().empty()) return {};
+    const FileRange range = reader_.RangeOf((*stored)->name);  // of a deflated member
+    return {reader_.source(), range.offset, range.size_bytes};
+  }
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = reader_.notes();
     if constexpr (kIsNpz) {

@@ -46,6 +46,16 @@ class BundleReader final : public ReaderImpl {
   std::string DataPath(int shard) const override { return stored_.files().Path(shard); }
   std::shared_ptr<const ByteSource> FileToPlan(int shard) const override { return stored_.files().FileToPlan(shard); }
 
+  ReadPlan::Step PiecesToPlan(absl::string_view name) const override {
+    if (!stored_.files().are_planned()) return {};
+    const absl::StatusOr<LocatedEntry> located = index_->Locate(name);
+    if (!located.ok() || located->index.entry.form != EntryForm::kSliced) return {};
+    DecodeQuota decoded = DecodeQuota::ForFile(options_.limits);
+    const TensorSlice all = All(*located);
+    const absl::StatusOr<std::vector<TensorSlice>> pieces = sliced_.Find(*located, all, &decoded);
+    return pieces.ok() ? sliced_.ToPlan(*located, *pieces) : ReadPlan::Step();
+  }
+
   absl::StatusOr<std::vector<CheckpointEntry>> entries() const override { return index_->entries(); }
   absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const override {
     return index_->ForEachEntry(fn);

@@ -45,6 +45,7 @@ class ReaderImpl {
   virtual int num_shards() const = 0;
   virtual std::string DataPath(int shard) const = 0;
   virtual std::shared_ptr<const ByteSource> FileToPlan(int /*shard*/) const { return nullptr; }
+  virtual ReadPlan::Step PiecesToPlan(absl::string_view /*name*/) const { return {}; }
 
   virtual absl::StatusOr<std::vector<CheckpointEntry>> entries() const = 0;
   virtual absl::Status ForEachEntry(absl::FunctionRef<absl::Status(CheckpointEntry)> fn) const = 0;

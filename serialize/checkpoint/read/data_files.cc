@@ -54,7 +54,7 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
 }
 
 std::shared_ptr<const ByteSource> DataFiles::FileToPlan(int shard) const {
-  if (index_->read_shape().in_flight <= 1 || shard < 0 || shard >= num_shards_) return nullptr;
+  if (!are_planned() || shard < 0 || shard >= num_shards_) return nullptr;
   CheckpointEntry nothing;
   nothing.shard = shard;
   return FileOf(nothing).value_or(nullptr);

@@ -33,6 +33,7 @@ class DataFiles {
   // The data file, opened if need be, where its reads are planned (serialize/io/read_plan.h). Null if they are not, or
   // if it cannot be opened: reading tells why.
   std::shared_ptr<const ByteSource> FileToPlan(int shard) const;
+  bool are_planned() const { return index_->read_shape().in_flight > 1; }
 
  private:
   const std::string prefix_;

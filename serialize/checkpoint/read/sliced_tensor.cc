@@ -1,9 +1,11 @@
 #include "tensorcask/serialize/checkpoint/read/sliced_tensor.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,10 +96,39 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
   return found;
 }
 
+ReadPlan::Step SlicedTensors::StepOf(const LocatedEntry& tensor, const TensorSlice& piece) const {
+  const absl::StatusOr<LocatedEntry> located = index_->LocatePiece(tensor, piece);
+  if (!located.ok()) return {};  // reading it tells why
+  const CheckpointEntry& entry = located->index.entry;
+  return {stored_->files().FileToPlan(entry.shard), entry.offset, entry.stored_bytes};
+}
+
+ReadPlan::Step SlicedTensors::ToPlan(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces) const {
+  ReadPlan::Step step;
+  for (const TensorSlice& piece : pieces) step.more.push_back(StepOf(tensor, piece));
+  std::sort(step.more.begin(), step.more.end(), [](const ReadPlan::Step& a, const ReadPlan::Step& b) {
+    return std::tie(a.source, a.offset) < std::tie(b.source, b.offset);
+  });
+  if (!step.more.empty()) {  // the first one gives the place of all
+    step.source = step.more[0].source;
+    step.offset = step.more[0].offset;
+  }
+  return step;
+}
+
 absl::Status SlicedTensors::ReadInto(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces,
                                      const TensorSlice& slice, bool verify_whole, DecodeQuota* decoded,
                                      TensorView* out) const {
-  for (const TensorSlice& piece_slice : pieces) {
+  ReadPlan plan;
+  StepOrder order(pieces.size());
+  if (stored_->files().are_planned()) {
+    order = plan.StartSteps(pieces.size(), [&](size_t number) -> ReadPlan::Step {
+      const bool is_whole = verify_whole || pieces[number].Intersect(slice) == pieces[number];
+      return is_whole ? StepOf(tensor, pieces[number]) : ReadPlan::Step();
+    });
+  }
+  for (size_t position = 0; position < order.size(); ++position) {
+    const TensorSlice& piece_slice = pieces[order[position]];
     CASK_ASSIGN_OR_RETURN(const LocatedEntry piece, index_->LocatePiece(tensor, piece_slice));
     const std::optional<TensorSlice> common = piece_slice.Intersect(slice);
     if (!common.has_value()) return absl::InternalError("SlicedTensors: a piece without the elements it was found for");

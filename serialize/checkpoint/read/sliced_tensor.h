@@ -42,11 +42,14 @@ class SlicedTensors {
   absl::StatusOr<std::vector<TensorSlice>> Find(const LocatedEntry& tensor, const TensorSlice& slice,
                                                 DecodeQuota* decoded) const;
 
+  // What ReadInto reads of these pieces if they are wanted whole, for a plan of reads. Requires: as ReadInto.
+  ReadPlan::Step ToPlan(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces) const;
   // Fills *out, of the shape of `slice`. Requires: `pieces` is Find(tensor, slice, decoded); *out may be written.
   absl::Status ReadInto(const LocatedEntry& tensor, const std::vector<TensorSlice>& pieces, const TensorSlice& slice,
                         bool verify_whole, DecodeQuota* decoded, TensorView* out) const;
 
  private:
+  ReadPlan::Step StepOf(const LocatedEntry& tensor, const TensorSlice& piece) const;
   absl::StatusOr<std::shared_ptr<const TensorSliceSet>> SetOf(const LocatedEntry& tensor) const;
 
   const BundleIndex* const index_;

@@ -228,6 +228,12 @@ absl::StatusOr<TensorFile::Source> TensorFile::Lookup(absl::string_view name) co
   return SourceOf(*found);
 }
 
+FileRange TensorFile::RangeOf(absl::string_view name) const {
+  const absl::StatusOr<Source> source = Lookup(name);
+  if (!source.ok() || !source->entry->readable.ok() || source->array->data == nullptr) return {};
+  return source->array->data->place();
+}
+
 absl::Status TensorFile::About(const absl::Status& status, const NpyEntry& entry) const {
   if (status.ok() || absl::StartsWith(status.message(), absl::StrCat(source_->name(), ": "))) {
     return MarkDamagedPart(status);
@@ -414,7 +420,16 @@ absl::StatusOr<std::vector<NpyTensor>> TensorFile::ReadAll(int num_threads,
   }
   std::vector<NpyTensor> tensors(indices.size());
   std::vector<absl::Status> statuses(indices.size());
-  CASK_RETURN_IF_ERROR(ParallelFor(num_threads, indices.size(), [&](size_t i) {
+  ReadPlan plan;
+  const StepOrder order = plan.StartSteps(indices.size(), [&](size_t i) -> ReadPlan::Step {
+    const NpyEntry& entry = entries_[indices[i]];
+    // The fields of an array share its bytes, each of which a plan gives once.
+    if (!entry.field().empty()) return {};
+    const FileRange range = RangeOf(entry.name);
+    return {source_, range.offset, range.size_bytes};
+  });
+  CASK_RETURN_IF_ERROR(ParallelFor(num_threads, indices.size(), [&](size_t position) {
+    const size_t i = order[position];
     tensors[i].name = entries_[indices[i]].name;
     absl::StatusOr<Tensor> tensor = Read(tensors[i].name);
     if (tensor.ok()) {

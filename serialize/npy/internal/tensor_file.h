@@ -47,6 +47,9 @@ class TensorFile {
   const std::shared_ptr<const ByteSource>& shared_source() const { return source_; }
   const NpyReaderOptions& options() const { return options_; }
 
+  // What is read of the source for a tensor; empty if there is no such tensor, or it cannot be read.
+  FileRange RangeOf(absl::string_view name) const;
+
   void Reserve(size_t num_arrays) { entries_.reserve(num_arrays); }
   // Adds the tensors of one array, which is the member `key` + `member_ending`. `available_bytes` lie behind its
   // header; `index_bytes` of the file describe it. Errors do not name the file: DataLoss if the data is short or long,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -16,12 +17,20 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/formats/npy_format.h"
+#include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/npy/npz_reader.h"
+#include "tensorcask/serialize/npy/npz_writer.h"
 #include "tensorcask/serialize/object_store/object_store.h"
+#include "tensorcask/serialize/safetensors/safetensors_reader.h"
+#include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/object_store/store_testing.h"
 #include "tensorcask/tests/support/forwarding_file_system.h"
@@ -199,6 +208,149 @@ TEST_F(Requests, OfAllTensors) {
   EXPECT_EQ(counts.whole, 128);
   // Also the size of the data file, and the index once more at the end.
   EXPECT_LE(count(), 37u) << ::testing::PrintToString(Purposes());
+}
+
+// Each of four processes wrote its rows of eight tensors to a data file of its own.
+TEST_F(Requests, OfTensorsInPieces) {
+  constexpr int kFiles = 4;
+  constexpr int64_t kRows = 256;
+  constexpr int64_t kColumns = 1024;
+  MemoryFileSystem memory;
+  CheckpointWriterOptions options;
+  options.file_system = &memory;
+  options.num_shards = kFiles;
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
+  std::vector<Tensor> tensors;
+  for (uint32_t i = 0; i < 8; ++i) {
+    tensors.push_back(*PatternTensor(kFiles * kRows * kColumns, i).Reshape({kFiles * kRows, kColumns}));
+    for (int file = 0; file < kFiles; ++file) {
+      ASSERT_OK_AND_ASSIGN(const TensorSlice rows, TensorSlice::Parse(absl::StrCat(file * kRows, ",", kRows, ":-")));
+      ASSERT_OK_AND_ASSIGN(const TensorView part, TensorView(tensors.back()).Slice(rows));
+      CheckpointAddOptions add;
+      add.shard = file;
+      ASSERT_OK(writer.AddSlice(absl::StrCat("t", i), tensors.back().shape(), rows, part, add));
+    }
+  }
+  ASSERT_OK(writer.Finish());
+  for (const std::string& path : memory.Paths()) server_.Put("bucket" + path, *memory.Find(path));
+
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, Open("s3://bucket/m"));
+  ASSERT_OK_AND_ASSIGN(const auto read, reader.ReadAll());
+  ASSERT_EQ(read.size(), tensors.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(std::memcmp(read[i].tensor.data<uint8_t>(), tensors[i].data<uint8_t>(), tensors[i].TotalBytes()), 0) << i;
+  }
+  // Of each data file 2 MiB, of which the last 64 KiB came when it was opened.
+  EXPECT_EQ(CountOf("read"), 4u);
+  EXPECT_EQ(CountOf("open"), 1u + kFiles);
+
+  // A tensor alone: a piece of each file. The rows of two files: those, and no others.
+  Forget();
+  ASSERT_OK_AND_ASSIGN(const Tensor alone, reader.Read("t3"));
+  EXPECT_EQ(std::memcmp(alone.data<uint8_t>(), tensors[3].data<uint8_t>(), alone.TotalBytes()), 0);
+  EXPECT_EQ(CountOf("read"), 4u);
+  EXPECT_EQ(bytes(), tensors[3].TotalBytes());
+  Forget();
+  ASSERT_OK_AND_ASSIGN(const TensorSlice middle, TensorSlice::Parse("128,256:-"));
+  ASSERT_OK_AND_ASSIGN(const Tensor part, reader.ReadSlice("t3", middle));
+  EXPECT_EQ(std::memcmp(part.data<uint8_t>(), tensors[3].data<uint8_t>() + 128 * kColumns, part.TotalBytes()), 0);
+  EXPECT_EQ(CountOf("read"), 2u);
+  EXPECT_EQ(bytes(), part.TotalBytes());
+}
+
+TEST_F(Requests, OfATensorInPiecesOfOneFile) {
+  constexpr int64_t kRows = 64;
+  constexpr int64_t kColumns = 8192;
+  MemoryFileSystem memory;
+  CheckpointWriterOptions options;
+  options.file_system = &memory;
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
+  const Tensor tensor = *PatternTensor(16 * kRows * kColumns).Reshape({16 * kRows, kColumns});
+  for (int piece = 0; piece < 16; ++piece) {
+    ASSERT_OK_AND_ASSIGN(const TensorSlice rows, TensorSlice::Parse(absl::StrCat(piece * kRows, ",", kRows, ":-")));
+    ASSERT_OK_AND_ASSIGN(const TensorView part, TensorView(tensor).Slice(rows));
+    ASSERT_OK(writer.AddSlice("t", tensor.shape(), rows, part));
+  }
+  ASSERT_OK(writer.Add("behind", PatternTensor(1 << 20)));  // the pieces do not lie in the end that opening brings
+  ASSERT_OK(writer.Finish());
+  for (const std::string& path : memory.Paths()) server_.Put("bucket" + path, *memory.Find(path));
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, Open("s3://bucket/m"));
+  Forget();
+  ASSERT_OK_AND_ASSIGN(const Tensor read, reader.Read("t"));
+  EXPECT_EQ(std::memcmp(read.data<uint8_t>(), tensor.data<uint8_t>(), tensor.TotalBytes()), 0);
+  EXPECT_THAT(Purposes(), ElementsAre("open", "head", "read")) << "16 pieces of 512 KiB are 8 MiB";
+}
+
+TEST_F(Requests, OfDeflatedArrays) {
+  MemoryFileSystem memory;
+  NpzWriterOptions options;
+  options.file_system = &memory;
+  options.deflate_level = 1;
+  ASSERT_OK_AND_ASSIGN(NpzWriter writer, NpzWriter::Create("/m.npz", options));
+  std::vector<Tensor> tensors;
+  for (uint32_t i = 0; i < 6; ++i) {
+    Tensor tensor = PatternTensor(i < 3 ? 3 << 20 : 1000, i);
+    for (int64_t k = 0; k < tensor.num_elements(); ++k) tensor.mutable_data<uint8_t>()[k] &= 0x0f;
+    ASSERT_OK(writer.Add(absl::StrCat("t", i), tensor));
+    tensors.push_back(std::move(tensor));
+  }
+  ASSERT_OK(writer.Finish());
+  const std::string file = *memory.Find("/m.npz");
+  ASSERT_GT(file.size(), 4 * kMebibyte);
+  ASSERT_LT(file.size(), 6 * kMebibyte);
+  server_.Put("bucket/m.npz", file);
+
+  NpyReaderOptions read_options;
+  read_options.read.file_system = store_->files();
+  ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open("s3://bucket/m.npz", read_options));
+  Forget();
+  ASSERT_OK_AND_ASSIGN(const Tensor alone, reader.Read("t0"));
+  EXPECT_EQ(std::memcmp(alone.data<uint8_t>(), tensors[0].data<uint8_t>(), alone.TotalBytes()), 0);
+  EXPECT_THAT(Purposes(), ElementsAre("read")) << "a member of more than a MiB is inflated in steps, and read at once";
+  Forget();
+  ASSERT_OK_AND_ASSIGN(const auto read, reader.ReadAll());
+  ASSERT_EQ(read.size(), tensors.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(std::memcmp(read[i].tensor.data<uint8_t>(), tensors[i].data<uint8_t>(), tensors[i].TotalBytes()), 0) << i;
+  }
+  EXPECT_THAT(Purposes(), ElementsAre("read"));
+  EXPECT_LE(bytes(), file.size());
+
+  // By the archive, as the tool and Python read.
+  Forget();
+  ArchiveReaderOptions archive_options;
+  archive_options.read.file_system = store_->files();
+  const NpzArchiveFormat npz;
+  ASSERT_OK_AND_ASSIGN(const auto archive, OpenArchive("s3://bucket/m.npz", {&npz}, archive_options));
+  const size_t to_open = count();
+  std::vector<const ArchiveEntry*> entries;
+  for (const ArchiveEntry& entry : archive->entries()) entries.push_back(&entry);
+  ASSERT_OK(LoadTensors(*archive, entries, {}).status());
+  EXPECT_EQ(count(), to_open + 1);
+}
+
+TEST_F(Requests, OfASafetensorsFile) {
+  MemoryFileSystem memory;
+  SafetensorsWriterOptions options;
+  options.file_system = &memory;
+  ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create("/m.safetensors", options));
+  std::map<std::string, Tensor> tensors;
+  for (uint32_t i = 0; i < 40; ++i) tensors[absl::StrCat("t", i)] = PatternTensor(i % 2 == 0 ? 1 << 20 : 1 << 10, i);
+  for (const auto& [name, tensor] : tensors) ASSERT_OK(writer.Add(name, tensor));
+  ASSERT_OK(writer.Finish());
+  server_.Put("bucket/m.safetensors", *memory.Find("/m.safetensors"));
+
+  SafetensorsReaderOptions read_options;
+  read_options.read.file_system = store_->files();
+  ASSERT_OK_AND_ASSIGN(const auto reader, SafetensorsReader::Open("s3://bucket/m.safetensors", read_options));
+  Forget();
+  ASSERT_OK_AND_ASSIGN(const auto read, reader.ReadAll());
+  ASSERT_EQ(read.size(), tensors.size());
+  for (const auto& [name, tensor] : read) {
+    EXPECT_EQ(std::memcmp(tensor.data<uint8_t>(), tensors[name].data<uint8_t>(), tensors[name].TotalBytes()), 0)
+        << name;
+  }
+  EXPECT_THAT(Purposes(), ElementsAre("read", "read", "read")) << "20 MiB in pieces of 8 MiB";
 }
 
 TEST_F(Requests, OfASave) {
