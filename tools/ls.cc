@@ -476,7 +476,15 @@ absl::StatusOr<ExitCode> List(const LsFlags& flags, Console& console) {
   options.of_formats.checkpoint.keep_entries =
       flags.by_size || flags.tree || flags.values || std::any_of(flags.globs.begin(), flags.globs.end(), may_be_name);
   options.files = &progress;
-  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(flags.path, options));
+  absl::StatusOr<std::unique_ptr<ArchiveReader>> opened = OpenInput(flags.path, options);
+  if (!opened.ok() && IsOfStore(flags.path)) {
+    // A folder whose slash was left out.
+    LsFlags folder = flags;
+    folder.path += "/";
+    const absl::StatusOr<std::vector<std::string>> found = FindArchives(folder.path, Formats(), ToolFiles());
+    if (found.ok() && !found->empty()) return ListArchives(folder, console);
+  }
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, std::move(opened));
   progress.Print([&] { NoteOverlooked("ls", *input, console); });
   if (flags.tree) return DrawTree(flags, *input, console);
   if (flags.values) return PrintValues(*input, flags.path, flags.globs, flags.json, console);

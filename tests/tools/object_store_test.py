@@ -68,6 +68,10 @@ class ObjectStore(Archives):
         self.assertLessEqual(len(self.store.seen), 4)  # nothing is opened
         listed = json.loads(self.tool("ls", "--json", "s3://bucket/run/").stdout)
         self.assertEqual([one["format"] for one in listed["archives"]], ["checkpoint", "safetensors"])
+        # The slash may be left out where there is no file of that name.
+        self.assertEqual(self.tool("ls", "s3://bucket/run").stdout.splitlines(), lines)
+        self.tool("convert", here, "s3://bucket/top.ckpt")
+        self.assertIn("s3://bucket/top.ckpt", self.tool("ls", "s3://bucket").stdout)
         self.assertIn("GLOB", self.tool("ls", "s3://bucket/run/", "*", code=1).stderr)
         self.assertIn("has no objects", self.tool("ls", "s3://bucket/none/", code=1).stderr)
         self.assertIn("cannot be listed", self.tool("ls", self.url + "/bucket/run/", code=1).stderr)
