@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tensorcask/serialize/object_store/internal/answer_errors.h"
 #include "tensorcask/serialize/object_store/internal/object_url.h"
 #include "tensorcask/serialize/object_store/internal/sha256.h"
 #include "tensorcask/serialize/object_store/internal/xml_answer.h"
@@ -26,82 +27,10 @@ constexpr int64_t kMostTimeoutMilliseconds = int64_t{1} << 30;
 constexpr int kSlowFactor = 10;  // completing an upload may take minutes
 constexpr long kCurlBufferBytes = 512L << 10;
 constexpr long kContinueMilliseconds = 1;  // a body is not held back for "100 Continue"
-constexpr size_t kMaxErrorTextBytes = size_t{64} << 10;
 constexpr size_t kShownWordsBytes = 200;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kMaxPause = absl::Seconds(20);
 constexpr absl::Duration kMaxRetryAfter = absl::Seconds(60);
-
-bool IsTransient(int status) {
-  return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
-}
-
-bool IsTransient(CURLcode code) {
-  switch (code) {
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Of an error without an answer.
-IoResult ErrnoOfCurl(CURLcode code, bool was_connected) {
-  switch (code) {
-    case CURLE_COULDNT_RESOLVE_HOST:
-      return -EHOSTUNREACH;
-    case CURLE_COULDNT_CONNECT:
-      return -ECONNREFUSED;
-    case CURLE_OPERATION_TIMEDOUT:
-      return was_connected ? -ETIMEDOUT : -EHOSTUNREACH;
-    case CURLE_PARTIAL_FILE:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-      return -ECONNRESET;
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-      return -EACCES;
-    case CURLE_OUT_OF_MEMORY:
-      return -ENOMEM;
-    default:
-      return -EBADMSG;
-  }
-}
-
-IoResult ErrnoOfStatus(int status, absl::string_view code) {
-  if (status == 429 || code == "SlowDown") return -EUSERS;
-  if (IsTransient(status)) return -EAGAIN;
-  if (status == 404) return -ENOENT;
-  if (status == 401 || status == 403) return -EACCES;
-  if (code == "ExpiredToken" || code == "InvalidToken") return -EACCES;
-  if (status == 412) return -ESTALE;
-  if (status == 405 || status == 501) return -EOPNOTSUPP;
-  if (status == 413 || code == "EntityTooLarge") return -EFBIG;
-  if (code == "BadDigest" || code == "InvalidDigest" || code == "XAmzContentSHA256Mismatch") return -EBADMSG;
-  if (code == "InvalidBucketName" || code == "KeyTooLongError") return -EDESTADDRREQ;
-  if (status >= 300 && status < 400) return -EDESTADDRREQ;
-  return -EIO;
-}
-
-// The status that the code of an error stands for: one that came in a body after a status 200.
-int StatusOfCode(absl::string_view code) {
-  if (code == "InternalError") return 500;
-  if (code == "SlowDown" || code == "ServiceUnavailable") return 503;
-  if (code == "NoSuchUpload" || code == "NoSuchKey" || code == "NoSuchBucket") return 404;
-  if (code == "PreconditionFailed") return 412;
-  if (code == "ConditionalRequestConflict" || code == "OperationAborted") return 409;
-  if (code == "AccessDenied") return 403;
-  return 400;
-}
 
 // What the store says, without what only this process and the store know: a server may repeat what it got.
 std::string WordsWithoutSecrets(absl::string_view text, const Credentials& credentials) {
@@ -181,155 +110,6 @@ struct RequestEngine::Outcome {
   int64_t microseconds = 0;
 };
 
-// Takes one answer. A status that is not 2xx brings a text, which is an error.
-class RequestEngine::Receiver {
- public:
-  virtual ~Receiver() = default;
-  virtual void Prepare(std::vector<std::string>*) {}  // adds headers to the request
-
-  bool AddHeader(absl::string_view line) {
-    return headers_.AddLine(line) ||
-           Refuse(-EBADMSG, "the headers of the answer are too long or contradict each other");
-  }
-
-  // False: the answer is refused.
-  bool AddBody(absl::string_view bytes, int status) {
-    if (!began_ && !Begin(status)) return false;
-    received_ += bytes.size();
-    if (is_error_) {
-      text_.append(bytes.data(), std::min(bytes.size(), kMaxErrorTextBytes - text_.size()));
-      return true;
-    }
-    return OnBytes(bytes);
-  }
-
-  // After the last byte.
-  bool End(int status) {
-    if (!began_ && !Begin(status)) return false;
-    return is_error_ || OnEnd();
-  }
-
-  AnswerHeaders headers_;
-  std::string text_;
-  uint64_t received_ = 0;
-  IoResult refused_ = 0;
-  std::string refused_words_;
-
- protected:
-  virtual bool OnStart(int status) = 0;
-  virtual bool OnBytes(absl::string_view bytes) = 0;
-  virtual bool OnEnd() { return true; }
-
-  bool Refuse(IoResult result, std::string words) {
-    refused_ = result;
-    refused_words_ = std::move(words);
-    return false;
-  }
-
- private:
-  bool Begin(int status) {
-    began_ = true;
-    is_error_ = status < 200 || status > 299;
-    if (is_error_) return true;
-    if (!headers_.content_encoding.empty() && headers_.content_encoding != "identity") {
-      return Refuse(-EBADMSG, absl::StrCat("the answer has the Content-Encoding ", Quoted(headers_.content_encoding),
-                                           "; none is wanted"));
-    }
-    return OnStart(status);
-  }
-
-  bool began_ = false;
-  bool is_error_ = false;
-};
-
-class RequestEngine::TextReceiver final : public Receiver {
- public:
-  explicit TextReceiver(const HttpRequest& request) : request_(request) {}
-
- private:
-  bool TooLong() {
-    return Refuse(-EBADMSG, absl::StrCat("the answer is longer than ", request_.max_text_bytes, " bytes"));
-  }
-  bool OnStart(int) override {
-    if (request_.method == "HEAD") return true;  // the length is that of the object
-    return headers_.content_length.value_or(0) <= request_.max_text_bytes || TooLong();
-  }
-  bool OnBytes(absl::string_view bytes) override {
-    if (bytes.size() > request_.max_text_bytes - text_.size()) return TooLong();
-    text_.append(bytes.data(), bytes.size());
-    return true;
-  }
-
-  const HttpRequest& request_;
-};
-
-class RequestEngine::RangeReceiver final : public Receiver {
- public:
-  RangeReceiver(const ExpectedRange& range, uint64_t* done) : range_(range), size_(range.size_bytes()), done_(done) {}
-
-  void Prepare(std::vector<std::string>* headers) override {
-    // All bytes came, and then the end of the answer did not: the last byte is asked for again.
-    if (*done_ == size_) --*done_;
-    first_ = range_.offset() + *done_;
-    last_ = range_.offset() + size_ - 1;
-    headers->push_back(absl::StrCat("Range: bytes=", first_, "-", last_));
-    if (IsStrongETag(range_.etag)) headers->push_back(absl::StrCat("If-Match: ", range_.etag));
-  }
-
- private:
-  bool OnStart(int status) override {
-    const bool is_other_tag = !range_.etag.empty() && headers_.etag != range_.etag;
-    const bool is_other_time = range_.etag.empty() && headers_.last_modified != range_.last_modified;
-    if (is_other_tag || is_other_time) return Refuse(-ESTALE, "the file was replaced while it was read");
-    if (status != 206) return Refuse(-EBADMSG, absl::StrCat("the answer to a range has the status ", status));
-    const std::optional<ContentRange>& got = headers_.content_range;
-    if (!got.has_value() || !got->is_satisfied) {
-      return Refuse(-EBADMSG, "the answer to a range has no Content-Range that can be read");
-    }
-    if (got->first != first_ || got->last != last_ || got->total != range_.object_bytes) {
-      return Refuse(-EBADMSG, absl::StrCat("the answer has bytes ", got->first, " to ", got->last, " of ", got->total,
-                                           "; ", first_, " to ", last_, " of ", range_.object_bytes, " are wanted"));
-    }
-    const uint64_t wanted = last_ - first_ + 1;
-    if (headers_.content_length.value_or(wanted) != wanted) {
-      return Refuse(-EBADMSG,
-                    absl::StrCat("the answer has ", *headers_.content_length, " bytes, its Content-Range ", wanted));
-    }
-    return true;
-  }
-
-  bool OnBytes(absl::string_view bytes) override {
-    if (bytes.size() > size_ - *done_) return Refuse(-EBADMSG, "the answer is longer than its Content-Range");
-    while (!bytes.empty()) {
-      const uint64_t offset = range_.offset() + *done_;
-      while (EndOf(range_.parts[part_]) <= offset) ++part_;
-      const tensorcask::ReadRange& part = range_.parts[part_];
-      const bool is_wanted = offset >= part.offset;  // else it lies in front of the part
-      const auto count =
-          static_cast<size_t>(std::min<uint64_t>(bytes.size(), (is_wanted ? EndOf(part) : part.offset) - offset));
-      if (is_wanted) std::memcpy(part.out.data() + (offset - part.offset), bytes.data(), count);
-      bytes.remove_prefix(count);
-      *done_ += count;
-    }
-    return true;
-  }
-
-  bool OnEnd() override {
-    if (*done_ == size_) return true;
-    return Refuse(-EBADMSG,
-                  absl::StrCat("the answer ends ", size_ - *done_, " bytes before the end of its Content-Range"));
-  }
-
-  static uint64_t EndOf(const tensorcask::ReadRange& part) { return part.offset + part.out.size(); }
-
-  const ExpectedRange& range_;
-  const uint64_t size_;
-  uint64_t* const done_;  // bytes of the range, over all attempts
-  size_t part_ = 0;       // the first one that may lack bytes
-  uint64_t first_ = 0;
-  uint64_t last_ = 0;
-};
-
 RequestEngine::RequestEngine(const ObjectStoreOptions& options, std::string region,
                              std::shared_ptr<CredentialSource> credentials)
     : options_(options), region_(std::move(region)), credentials_(std::move(credentials)) {
@@ -368,7 +148,7 @@ void RequestEngine::Release(std::unique_ptr<Connection> connection) {
 }
 
 RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const Credentials& credentials,
-                                              Receiver* receiver) {
+                                              AnswerReceiver* receiver) {
   Outcome outcome;
   std::unique_ptr<Connection> connection = Acquire();
   CURL* const curl = connection->curl;
@@ -452,7 +232,7 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
 
   struct Callbacks {
     CURL* curl;
-    Receiver* receiver;
+    AnswerReceiver* receiver;
 
     int status() const {
       long status = 0;
@@ -486,11 +266,11 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
   outcome.status = callbacks.status();
   if (outcome.curl_code == CURLE_OK) receiver->End(outcome.status);
   outcome.curl_words = words[0] != '\0' ? words : curl_easy_strerror(outcome.curl_code);
-  outcome.headers = std::move(receiver->headers_);
-  outcome.text = std::move(receiver->text_);
-  outcome.refused = receiver->refused_;
-  outcome.refused_words = std::move(receiver->refused_words_);
-  outcome.bytes_received = receiver->received_;
+  outcome.headers = std::move(receiver->headers());
+  outcome.text = std::move(receiver->text());
+  outcome.refused = receiver->refused();
+  outcome.refused_words = std::move(receiver->refused_words());
+  outcome.bytes_received = receiver->received();
   Release(std::move(connection));
   return outcome;
 }
@@ -580,7 +360,7 @@ void RequestEngine::Pause(int attempt, const AnswerHeaders& headers) const {
 }
 
 HttpAnswer RequestEngine::Repeat(const HttpRequest& request,
-                                 const std::function<std::unique_ptr<Receiver>()>& make_receiver) {
+                                 const std::function<std::unique_ptr<AnswerReceiver>()>& make_receiver) {
   HttpAnswer answer;
   if (!owner_.IsThisProcess()) {
     answer.result = -EOPNOTSUPP;
@@ -607,7 +387,7 @@ HttpAnswer RequestEngine::Repeat(const HttpRequest& request,
       }
       credentials = *std::move(found);
     }
-    const std::unique_ptr<Receiver> receiver = make_receiver();
+    const std::unique_ptr<AnswerReceiver> receiver = make_receiver();
     Outcome outcome = Attempt(request, credentials, receiver.get());
     Record(request, outcome, attempt);
     bool may_pass = false;
@@ -630,7 +410,8 @@ HttpAnswer RequestEngine::Repeat(const HttpRequest& request,
 }
 
 HttpAnswer RequestEngine::Send(const HttpRequest& request) {
-  return Repeat(request, [&] { return std::make_unique<TextReceiver>(request); });
+  return Repeat(request,
+                [&] { return std::make_unique<TextReceiver>(request.method == "HEAD", request.max_text_bytes); });
 }
 
 HttpAnswer RequestEngine::ReadRange(const HttpRequest& request, const ExpectedRange& range) {

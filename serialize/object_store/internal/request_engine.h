@@ -30,9 +30,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/object_store/credentials.h"
+#include "tensorcask/serialize/object_store/internal/answer_receiver.h"
 #include "tensorcask/serialize/object_store/internal/http_headers.h"
 #include "tensorcask/serialize/object_store/object_store.h"
 #include "tensorcask/tensor/base/owner_process.h"
@@ -52,17 +52,6 @@ struct HttpRequest {
   bool is_single = false;   // one attempt: the caller finds out what a lost answer means
   uint64_t record_offset = 0;
   uint64_t max_text_bytes = uint64_t{8} << 20;
-};
-
-// A range of an object that was opened before: from the first byte of the first part to the last one of the last.
-struct ExpectedRange {
-  absl::Span<const ReadRange> parts;  // not empty, by offset, and apart; what lies between them is thrown away
-  uint64_t object_bytes = 0;
-  std::string etag;           // "": unknown
-  std::string last_modified;  // "": unknown; compared where there is no ETag
-
-  uint64_t offset() const { return parts.front().offset; }
-  uint64_t size_bytes() const { return parts.back().offset + parts.back().out.size() - offset(); }
 };
 
 struct HttpAnswer {
@@ -102,16 +91,13 @@ class RequestEngine {
  private:
   struct Connection;
   struct Outcome;
-  class Receiver;
-  class TextReceiver;
-  class RangeReceiver;
 
   std::unique_ptr<Connection> Acquire();
   void Release(std::unique_ptr<Connection> connection);
   absl::Duration TimeLeft() const { return absl::FromUnixNanos(deadline_) - absl::Now(); }
   bool has_deadline() const { return deadline_ != INT64_MAX; }
-  Outcome Attempt(const HttpRequest& request, const Credentials& credentials, Receiver* receiver);
-  HttpAnswer Repeat(const HttpRequest& request, const std::function<std::unique_ptr<Receiver>()>& make_receiver);
+  Outcome Attempt(const HttpRequest& request, const Credentials& credentials, AnswerReceiver* receiver);
+  HttpAnswer Repeat(const HttpRequest& request, const std::function<std::unique_ptr<AnswerReceiver>()>& make_receiver);
   HttpAnswer Judge(const HttpRequest& request, const Credentials& credentials, Outcome outcome, bool* may_pass) const;
   void Record(const HttpRequest& request, const Outcome& outcome, int attempt);
 
