@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +22,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/object_store/object_store.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tests/serialize/object_store/store_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -45,18 +48,24 @@ const std::vector<Tensor>& SavedTensors() {
   return tensors;
 }
 
-// OK if all tensors come back as they were saved.
-absl::Status LoadAndCompare(FileSystem* files, const std::vector<Tensor>& wanted) {
+absl::Status Compare(const Tensor& tensor, const Tensor& wanted) {
+  const bool is_equal = tensor.shape() == wanted.shape() &&
+                        std::memcmp(tensor.data<uint8_t>(), wanted.data<uint8_t>(), wanted.TotalBytes()) == 0;
+  return is_equal ? absl::OkStatus() : absl::InternalError("a tensor has other elements than were saved");
+}
+
+absl::StatusOr<CheckpointReader> Open(FileSystem* files) {
   CheckpointReaderOptions options;
   options.read.file_system = files;
-  const absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(kPrefix, options);
-  if (!reader.ok()) return reader.status();
+  return CheckpointReader::Open(kPrefix, options);
+}
+
+// OK if all tensors come back as they were saved, one after the other.
+absl::Status LoadAndCompare(FileSystem* files, const std::vector<Tensor>& wanted) {
+  CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, Open(files));
   for (size_t i = 0; i < wanted.size(); ++i) {
-    const absl::StatusOr<Tensor> tensor = reader->Read(std::to_string(i));
-    if (!tensor.ok()) return tensor.status();
-    const bool is_equal = tensor->shape() == wanted[i].shape() &&
-                          std::memcmp(tensor->data<uint8_t>(), wanted[i].data<uint8_t>(), wanted[i].TotalBytes()) == 0;
-    if (!is_equal) return absl::InternalError(absl::StrCat("tensor ", i, " has other elements than were saved"));
+    CASK_ASSIGN_OR_RETURN(const Tensor tensor, reader.Read(std::to_string(i)));
+    CASK_RETURN_IF_ERROR(Compare(tensor, wanted[i]));
   }
   return absl::OkStatus();
 }
@@ -190,6 +199,14 @@ size_t RequestsOf(const std::function<absl::Status(FileSystem*)>& work, LyingSer
 
 absl::Status Save(FileSystem* files) { return SaveCheckpoint(files, kPrefix, SavedTensors()); }
 absl::Status Load(FileSystem* files) { return LoadAndCompare(files, SavedTensors()); }
+// In one call, with several requests at a time.
+absl::Status LoadAtOnce(FileSystem* files) {
+  CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, Open(files));
+  CASK_ASSIGN_OR_RETURN(const auto tensors, reader.ReadAll());
+  if (tensors.size() != SavedTensors().size()) return absl::InternalError("other tensors than were saved");
+  for (const auto& [name, tensor] : tensors) CASK_RETURN_IF_ERROR(Compare(tensor, SavedTensors()[std::stoul(name)]));
+  return absl::OkStatus();
+}
 
 // After a save that may have failed: no index, or a whole checkpoint.
 void ExpectNothingOrAll(LyingServer* server, const absl::Status& saved) {
@@ -295,45 +312,42 @@ TEST(Faults, AStalledTransferIsBrokenOffAndRepeated) {
   EXPECT_THAT(store->files()->LastDetail(), HasSubstr("after 3 attempts"));
 }
 
-TEST(Faults, ALoadSurvivesEachThatPasses) {
+// For each request of both ways to load: loads while the server lies there, and calls check(result) and
+// check_requests(requests of a load without lies, requests made).
+void LoadWithEach(const std::vector<Fault>& faults, const std::function<void(const absl::Status&)>& check,
+                  const std::function<void(size_t wanted, size_t made)>& check_requests) {
   LyingServer server;
-  size_t count = 0;
   {
     const std::unique_ptr<ObjectStore> store = StoreFor(server);
     ASSERT_OK(Save(store->files()));
-    count = RequestsOf(Load, &server);
   }
-  for (const Fault& fault : PassingFaults()) {
-    for (size_t request = 0; request < count; ++request) {
-      SCOPED_TRACE(absl::StrCat(fault.name, " at request ", request));
-      server.ForgetRequests();
-      server.LieAt(request, fault.lie);
-      const std::unique_ptr<ObjectStore> store = StoreFor(server);
-      EXPECT_OK(Load(store->files()));
-      EXPECT_EQ(server.num_requests(), count + 1);
-      server.TellTheTruth();
+  for (absl::Status (*load)(FileSystem*) : {&Load, &LoadAtOnce}) {
+    const size_t count = RequestsOf(load, &server);
+    ASSERT_GE(count, 5u);
+    for (const Fault& fault : faults) {
+      for (size_t request = 0; request < count; ++request) {
+        SCOPED_TRACE(absl::StrCat(fault.name, " at request ", request, load == &LoadAtOnce ? " of one call" : ""));
+        server.ForgetRequests();
+        server.LieAt(request, fault.lie);
+        const std::unique_ptr<ObjectStore> store = StoreFor(server);
+        check(load(store->files()));
+        check_requests(count, server.num_requests());
+        server.TellTheTruth();
+      }
     }
   }
 }
 
+TEST(Faults, ALoadSurvivesEachThatPasses) {
+  LoadWithEach(
+      PassingFaults(), [](const absl::Status& loaded) { EXPECT_OK(loaded); },
+      [](size_t wanted, size_t made) { EXPECT_EQ(made, wanted + 1); });
+}
+
 TEST(Faults, ALoadUnderALieIsRightOrAnError) {
-  LyingServer server;
-  size_t count = 0;
-  {
-    const std::unique_ptr<ObjectStore> store = StoreFor(server);
-    ASSERT_OK(Save(store->files()));
-    count = RequestsOf(Load, &server);
-  }
-  for (const Fault& fault : LastingFaults()) {
-    for (size_t request = 0; request < count; ++request) {
-      SCOPED_TRACE(absl::StrCat(fault.name, " at request ", request));
-      server.ForgetRequests();
-      server.LieAt(request, fault.lie);
-      const std::unique_ptr<ObjectStore> store = StoreFor(server);
-      EXPECT_THAT(Load(store->files()), Not(StatusIs(Code::kInternal)));
-      server.TellTheTruth();
-    }
-  }
+  LoadWithEach(
+      LastingFaults(), [](const absl::Status& loaded) { EXPECT_THAT(loaded, Not(StatusIs(Code::kInternal))); },
+      [](size_t, size_t) {});
 }
 
 struct CodeCase {
@@ -453,6 +467,28 @@ TEST(Faults, AServerThatIsNotThereIsUnavailable) {
   EXPECT_THAT(Save(store->files()), StatusIs(Code::kUnavailable));
 }
 
+TEST(Faults, AServerThatCannotBeSpokenToIsUnavailable) {
+  LyingServer server;
+  const struct {
+    const char* name;
+    std::string endpoint;
+    const char* says;
+  } rows[] = {
+      {"no such name", "http://no-such-host.invalid", "resolve host"},
+      {"no TLS", "https://" + server.url().substr(std::strlen("http://")), "SSL"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    ObjectStoreOptions options = OptionsFor(server);
+    options.endpoint = row.endpoint;
+    options.max_attempts = 2;
+    const std::unique_ptr<ObjectStore> store = StoreFor(options);
+    const absl::Status status = Open(store->files()).status();
+    EXPECT_THAT(status, StatusIs(Code::kUnavailable, HasSubstr(row.says)));
+    EXPECT_THAT(status, StatusIs(Code::kUnavailable, HasSubstr("after 2 attempts")));
+  }
+}
+
 TEST(Faults, ABrokenAnswerIsContinuedFromTheFirstMissingByte) {
   LyingServer server;
   const std::string bytes = PatternBytes(1 << 20);
@@ -518,6 +554,9 @@ TEST(Faults, WhoPublishedIsFoundOut) {
         {"500, ours", 500, "InternalError", true, false, 0},
         {"500, nobody's", 500, "InternalError", false, false, 0},
         {"500, another's", 500, "InternalError", false, true, -EEXIST},
+        {"404, ours", 404, "NoSuchUpload", true, false, 0},
+        {"404, nobody's", 404, "NoSuchUpload", false, false, 0},
+        {"404, another's", 404, "NoSuchUpload", false, true, -EEXIST},
         {"409, ours", 409, "ConditionalRequestConflict", true, false, 0},
         {"409, nobody's", 409, "ConditionalRequestConflict", false, false, conflict},
         {"409, another's", 409, "ConditionalRequestConflict", false, true, -EEXIST},
@@ -637,22 +676,38 @@ size_t OpenDescriptors() {
   return count;
 }
 
-TEST(Faults, FailedSavesLeaveNoDescriptorsAndNoUploads) {
+uint64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t all = 0;
+  uint64_t resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(Faults, FailedSavesLeaveNoDescriptorsNoMemoryAndNoUploads) {
   LyingServer server;
   ObjectStoreOptions options = OptionsFor(server);
   options.max_attempts = 1;
   const std::unique_ptr<ObjectStore> store = StoreFor(options);
   const std::vector<Tensor> small = {PatternTensor(1000)};
-  server.LieAlways([](Exchange* exchange) {
-    if (exchange->request.Kind() != "put") return exchange->Work();
-    exchange->Fail(403, "AccessDenied");
+  const std::vector<Tensor> large = {PatternTensor(6 << 20)};
+  std::atomic<int> save{0};
+  server.LieAlways([&](Exchange* exchange) {
+    const std::string kind = exchange->request.Kind();
+    const bool is_refused = kind == "put" || kind == "complete" || (kind == "part" && save % 40 == 0);
+    return is_refused ? exchange->Fail(403, "AccessDenied") : exchange->Work();
   });
-  size_t before = 0;
-  for (int i = 0; i < 1000; ++i) {
-    if (i == 10) before = OpenDescriptors();
-    ASSERT_THAT(SaveCheckpoint(store->files(), kPrefix, small), StatusIs(Code::kPermissionDenied));
+  size_t descriptors = 0;
+  uint64_t resident = 0;
+  for (save = 0; save < 1000; ++save) {
+    if (save == 200) descriptors = OpenDescriptors(), resident = ResidentBytes();
+    server.ForgetRequests();
+    // An upload in parts now and then.
+    const std::vector<Tensor>& tensors = save % 20 == 0 ? large : small;
+    ASSERT_THAT(SaveCheckpoint(store->files(), kPrefix, tensors), StatusIs(Code::kPermissionDenied));
   }
-  EXPECT_LE(OpenDescriptors(), before + 2);
+  EXPECT_LE(OpenDescriptors(), descriptors + 2);
+  EXPECT_LE(ResidentBytes(), resident + (uint64_t{8} << 20));
   EXPECT_EQ(server.num_uploads(), 0u);
   EXPECT_THAT(server.Paths(), IsEmpty());
 }

@@ -421,10 +421,10 @@ TEST(ObjectStore, SavesSafetensorsWhoseHeaderIsWrittenLast) {
 TEST(ObjectStore, OfRacingWritersOneWins) {
   LyingServer server;
   constexpr int kWriters = 8;
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
     const std::string path = absl::StrCat("s3://bucket/race-", round);
-    const size_t size = round % 5 == 0 ? (5 << 20) + 1 : 1000;  // an upload in parts, and one request
+    const size_t size = round % 20 == 0 ? (5 << 20) + 1 : 1000;  // an upload in parts, and one request
     std::atomic<int> winner{-1};
     std::atomic<int> wins{0};
     std::vector<std::thread> threads;
