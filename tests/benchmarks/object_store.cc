@@ -1,8 +1,10 @@
 // Times of one task with an object store, for tests/benchmarks/object_store_peers.py. Prints a line for each round: the
-// seconds that it took, and the seconds of processor time of this process.
+// seconds that it took, the seconds of processor time of this process, and which part of the time the connections had
+// a request, all of them together (1: always; the store makes 16).
 //
 //   object_store recv http://127.0.0.1:PORT/file 5        // a plain loop of recv: what a socket gives
 //   object_store ranges s3://bucket/m.data-00000-of-00001 5   // requests of 8 MiB, 16 at a time, and nothing else
+//   object_store fresh s3://bucket/m.data-00000-of-00001 5    // the same into new memory, which a load needs, too
 //   object_store load s3://bucket/m 5                     // opens a checkpoint and loads all of it, verified
 //   object_store parts s3://bucket/x 256 5                // uploads 256 MiB in parts, and nothing else
 //   object_store save s3://bucket/x 256 5                 // saves a checkpoint of 256 MiB
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -74,13 +77,16 @@ absl::Status Receive(const std::string& url) {
   return sum > bytes.size() ? absl::OkStatus() : absl::DataLossError(absl::StrCat(url, ": only ", sum, " bytes"));
 }
 
-// All bytes of a file, into memory that was used before.
-absl::Status ReadRangesOf(FileSystem* files, const std::string& path) {
+// All bytes of a file, into memory that was used before or is new.
+absl::Status ReadRangesOf(FileSystem* files, const std::string& path, bool into_new_memory) {
   const IoResult handle = files->OpenToRead(path);
   if (handle < 0) return absl::UnknownError(absl::StrCat(path, ": ", files->LastDetail()));
-  static std::vector<char> bytes;
-  bytes.resize(static_cast<size_t>(files->SizeOf(handle)));
-  const ReadRange range = {0, absl::MakeSpan(bytes)};
+  static Tensor memory;
+  const IoResult size = files->SizeOf(handle);
+  if (into_new_memory || memory.num_elements() != size) {
+    CASK_ASSIGN_OR_RETURN(memory, Tensor::Create(DType::kUint8, {size}));
+  }
+  const ReadRange range = {0, memory.mutable_bytes()};
   const IoResult read = files->ReadManyAt(handle, absl::MakeConstSpan(&range, 1));
   files->Close(handle);
   return read < 0 ? absl::UnknownError(absl::StrCat(path, ": ", files->LastDetail())) : absl::OkStatus();
@@ -129,9 +135,12 @@ absl::Status UploadParts(FileSystem* files, const std::string& path, const std::
   return check(files->Rename(temporary, path, FileSystem::OnExisting::kReplace));
 }
 
+std::atomic<int64_t> busy_microseconds{0};  // of all requests
+
 int Repeat(int rounds, const std::function<absl::Status()>& task) {
   for (int round = -1; round < rounds; ++round) {  // the first one opens connections
     const double cpu = CpuSeconds();
+    busy_microseconds = 0;
     const auto start = std::chrono::steady_clock::now();
     const absl::Status status = task();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -139,7 +148,8 @@ int Repeat(int rounds, const std::function<absl::Status()>& task) {
       std::fprintf(stderr, "%s\n", status.ToString().c_str());
       return 1;
     }
-    if (round >= 0) std::printf("%.6f %.6f\n", seconds, CpuSeconds() - cpu);
+    const double busy = 1e-6 * static_cast<double>(busy_microseconds) / seconds / ObjectStoreOptions().connections;
+    if (round >= 0) std::printf("%.6f %.6f %.3f\n", seconds, CpuSeconds() - cpu, busy);
   }
   return 0;
 }
@@ -151,23 +161,26 @@ int Run(const std::vector<std::string>& words) {
                         std::atof(words[4].c_str()));
   }
   const bool writes = task == "save" || task == "parts";
-  const bool reads = task == "recv" || task == "ranges" || task == "load";
+  const bool reads = task == "recv" || task == "ranges" || task == "fresh" || task == "load";
   if (!(writes && words.size() == 4) && !(reads && words.size() == 3)) {
     std::fprintf(stderr,
-                 "usage: object_store recv|ranges|load WHAT ROUNDS\n       object_store save|parts WHAT MIB "
+                 "usage: object_store recv|ranges|fresh|load WHAT ROUNDS\n       object_store save|parts WHAT MIB "
                  "ROUNDS\n       object_store proxy PORT SERVER_PORT DELAY BYTES_PER_SECOND\n");
     return 2;
   }
   const std::string& what = words[1];
   const int rounds = std::atoi(words.back().c_str());
   if (task == "recv") return Repeat(rounds, [&] { return Receive(what); });
-  const absl::StatusOr<std::unique_ptr<ObjectStore>> store = ObjectStore::Create({});
+  ObjectStoreOptions options;
+  options.observer = [](const RequestRecord& request) { busy_microseconds += request.microseconds; };
+  const absl::StatusOr<std::unique_ptr<ObjectStore>> store = ObjectStore::Create(options);
   if (!store.ok()) {
     std::fprintf(stderr, "%s\n", store.status().ToString().c_str());
     return 1;
   }
   FileSystem* const files = (*store)->files();
-  if (task == "ranges") return Repeat(rounds, [&] { return ReadRangesOf(files, what); });
+  if (task == "ranges") return Repeat(rounds, [&] { return ReadRangesOf(files, what, false); });
+  if (task == "fresh") return Repeat(rounds, [&] { return ReadRangesOf(files, what, true); });
   if (task == "load") return Repeat(rounds, [&] { return Load(files, what); });
   const absl::StatusOr<std::vector<Tensor>> tensors = MakeTensors(std::atoi(words[2].c_str()));
   if (!tensors.ok()) return 1;

@@ -43,23 +43,29 @@ def skipped(name, reason):
     print(f"{name:<54} SKIPPED: {reason}", flush=True)
 
 
-def ours(task, *arguments):
-    """(seconds, seconds of processor time) of one round, after one that opens connections."""
-    done = subprocess.run([PROGRAM, task, *map(str, arguments), "1"], capture_output=True, text=True)
+def ours(task, *arguments, environment=None):
+    """(seconds, seconds of processor time, share of the time in which connections had requests) of one round, after one
+    that opens connections."""
+    done = subprocess.run(
+        [PROGRAM, task, *map(str, arguments), "1"],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, **(environment or {})),
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{task} {arguments}: {done.stderr.strip()}")
-    seconds, cpu = done.stdout.split()
-    return float(seconds), float(cpu)
+    seconds, cpu, busy = done.stdout.split()
+    return float(seconds), float(cpu), float(busy)
 
 
 def timed(run):
     start, cpu = time.perf_counter(), time.process_time()
     run()
-    return time.perf_counter() - start, time.process_time() - cpu
+    return time.perf_counter() - start, time.process_time() - cpu, 0
 
 
 def in_turns(tasks):
-    """The medians of {name: function that returns (seconds, cpu)}, over rounds in which each has its turn."""
+    """The medians of {name: function that returns (seconds, cpu, busy)}, over rounds in which each has its turn."""
     found = {name: [] for name in tasks}
     for _ in range(ROUNDS):
         for name, task in tasks.items():
@@ -88,17 +94,31 @@ def web_rows(folder, size):
             ratio_text("ranges", "recv", found, size))  # fmt: skip
         row("HTTP: processor time a GB", found["ranges"][1] / size * 1e9, 0.8, "s",
             f"recv: {found['recv'][1] / size * 1e9:.2f} s", at_least=False)  # fmt: skip
-        port = store_servers.free_port()
-        with contextlib.ExitStack() as stack:
-            proxy = subprocess.Popen([PROGRAM, "proxy", str(port), str(server.port), str(DELAY), str(BYTES_PER_SECOND)])
-            stack.callback(proxy.wait)
-            stack.callback(proxy.kill)
-            time.sleep(0.5)
+        with behind_slow_proxy(server) as port:
             far = in_turns({"ranges": lambda: ours("ranges", f"http://127.0.0.1:{port}/file")})
-        ranges = math.ceil(size / RANGE_BYTES)
-        best = math.ceil(ranges / CONNECTIONS) * (DELAY + RANGE_BYTES / BYTES_PER_SECOND)
-        row("HTTP: 20 ms and 80 MB/s a connection, to what that allows", best / far["ranges"][0], 0.75, "x",
-            f"{size / far['ranges'][0] / 1e9:.2f} GB/s of {size / best / 1e9:.2f}")  # fmt: skip
+        far_rows("HTTP: ", "ranges", far["ranges"], size)
+
+
+@contextlib.contextmanager
+def behind_slow_proxy(server):
+    """The port of a proxy that makes `server` far away."""
+    port = store_servers.free_port()
+    proxy = subprocess.Popen([PROGRAM, "proxy", str(port), str(server.port), str(DELAY), str(BYTES_PER_SECOND)])
+    try:
+        time.sleep(0.5)
+        yield port
+    finally:
+        proxy.kill()
+        proxy.wait()
+
+
+def far_rows(where, name, found, size):
+    """The second row says whether connections wait for work, however slow this machine answers."""
+    ranges = math.ceil(size / RANGE_BYTES)
+    best = math.ceil(ranges / CONNECTIONS) * (DELAY + RANGE_BYTES / BYTES_PER_SECOND)
+    row(f"{where}{name} at 20 ms and 80 MB/s a connection", best / found[0], 0.75, "x",
+        f"{size / found[0] / 1e9:.2f} GB/s of {size / best / 1e9:.2f} that these allow")  # fmt: skip
+    row(f"{where}{name} there: time in which connections are busy", found[2], 0.75, "x", "16 connections all the time")
 
 
 def readers(server):
@@ -157,7 +177,7 @@ def store_rows(folder, mebibytes):
         data_file = max(listed, key=lambda one: one["Size"])["Key"]  # an overwritten checkpoint has an empty one, too
         tasks = {
             "load": lambda: ours("load", "s3://bucket/m"),
-            "bare requests": lambda: ours("ranges", f"s3://bucket/{data_file}"),
+            "bare requests": lambda: ours("fresh", f"s3://bucket/{data_file}"),
         }
         for name, library in libraries.items():
             tasks[name] = lambda library=library: timed(lambda: library.read(data_file))
@@ -167,6 +187,10 @@ def store_rows(folder, mebibytes):
             ratio_text("load", "bare requests", found, size))  # fmt: skip
         row(where + "processor time a GB loaded", found["load"][1] / size * 1e9, 0.8, "s",
             f"bare requests: {found['bare requests'][1] / size * 1e9:.2f} s", at_least=False)  # fmt: skip
+        with behind_slow_proxy(server) as port:
+            address = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+            far = in_turns({"load": lambda: ours("load", "s3://bucket/m", environment=address)})
+        far_rows(where, "verified load", far["load"], size)
         for name in libraries:
             row(f"{where}verified load, to {name}", found[name][0] / found["load"][0], PEER_BARS[name][0], "x",
                 ratio_text("load", name, found, size))  # fmt: skip
