@@ -763,10 +763,13 @@ tensorcask_room(hdf5
     serialize/hdf5/hdf5_reader.cc
     serialize/hdf5/internal/attributes.cc
     serialize/hdf5/internal/btree.cc
+    serialize/hdf5/internal/btree2.cc
     serialize/hdf5/internal/chunk_elements.cc
     serialize/hdf5/internal/datatype.cc
     serialize/hdf5/internal/directory.cc
     serialize/hdf5/internal/file.cc
+    serialize/hdf5/internal/fixed_array.cc
+    serialize/hdf5/internal/fractal_heap.cc
     serialize/hdf5/internal/links.cc
     serialize/hdf5/internal/metadata_checksum.cc
     serialize/hdf5/internal/object_header.cc
@@ -776,11 +779,14 @@ tensorcask_room(hdf5
     serialize/hdf5/hdf5_reader.h
     serialize/hdf5/internal/attributes.h
     serialize/hdf5/internal/btree.h
+    serialize/hdf5/internal/btree2.h
     serialize/hdf5/internal/chunk_elements.h
     serialize/hdf5/internal/cursor.h
     serialize/hdf5/internal/datatype.h
     serialize/hdf5/internal/directory.h
     serialize/hdf5/internal/file.h
+    serialize/hdf5/internal/fixed_array.h
+    serialize/hdf5/internal/fractal_heap.h
     serialize/hdf5/internal/links.h
     serialize/hdf5/internal/metadata_checksum.h
     serialize/hdf5/internal/object_header.h
@@ -1395,6 +1401,8 @@ tensorcask_room(mpi
 tensorcask_room(object_store
   SOURCES
     serialize/object_store/credentials.cc
+    serialize/object_store/internal/answer_errors.cc
+    serialize/object_store/internal/answer_receiver.cc
     serialize/object_store/internal/environment.cc
     serialize/object_store/internal/http_headers.cc
     serialize/object_store/internal/local_service.cc
@@ -1410,6 +1418,8 @@ tensorcask_room(object_store
     serialize/object_store/object_store.cc
   HEADERS
     serialize/object_store/credentials.h
+    serialize/object_store/internal/answer_errors.h
+    serialize/object_store/internal/answer_receiver.h
     serialize/object_store/internal/environment.h
     serialize/object_store/internal/http_headers.h
     serialize/object_store/internal/local_service.h
@@ -1530,6 +1540,7 @@ tensorcask_room(rpc_sources
 
 tensorcask_room(rpc
   SOURCES
+    serialize/rpc/internal/connection_listener.cc
     serialize/rpc/internal/grpc_status.cc
     serialize/rpc/internal/list_page.cc
     serialize/rpc/internal/open_streams.cc
@@ -1545,6 +1556,7 @@ tensorcask_room(rpc
     serialize/rpc/tensor_server.cc
     serialize/rpc/tls.cc
   HEADERS
+    serialize/rpc/internal/connection_listener.h
     serialize/rpc/internal/grpc_status.h
     serialize/rpc/internal/list_page.h
     serialize/rpc/internal/open_streams.h
@@ -1644,6 +1656,7 @@ tensorcask_inner_library(tools_commands
     tools/reshard.cc
     tools/salvage.cc
     tools/save.cc
+    tools/serve.cc
     tools/show.cc
     tools/stats.cc
     tools/verify.cc
@@ -1697,6 +1710,7 @@ tensorcask_program(tools_tensorcask-grpc
     tools/no_job_tools.cc
   LINK
     Tensorcask::archive
+    Tensorcask::exchange
     Tensorcask::io
     Tensorcask::rpc
     Tensorcask::rpc_sources
@@ -1738,6 +1752,7 @@ tensorcask_inner_library(tools_tools
     tools/manual.cc
     tools/metadata_options.cc
     tools/page_server.cc
+    tools/peer_options.cc
     tools/read_progress.cc
     tools/remote_tools.cc
     tools/rename.cc
