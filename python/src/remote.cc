@@ -264,10 +264,16 @@ std::shared_ptr<Source> LiveSource() {
   return source;
 }
 
-std::shared_ptr<Source> ReaderSource(nb::handle reader) {
-  const std::shared_ptr<const OpenFile> file = OpenFileOf(reader);
+// The names of each reader's tensors get its prefix.
+std::shared_ptr<Source> ReadersSource(nb::handle readers) {
+  std::vector<PrefixedArchive> archives;
+  for (const nb::handle item : ItemsOf(readers, "source")) {
+    const std::shared_ptr<const OpenFile> file = OpenFileOf(item[1]);
+    archives.push_back(
+        {FromText(item[0], "the prefix of a reader"), std::shared_ptr<const ArchiveReader>(file, file->archive.get())});
+  }
   auto source = std::make_shared<Source>();
-  source->tensors = ServeArchive(std::shared_ptr<const ArchiveReader>(file, file->archive.get()));
+  source->tensors = Take(ServeArchives(std::move(archives)), About::kTensor);
   return source;
 }
 
@@ -429,7 +435,8 @@ TensorVersion FromVersion(nb::handle version) {
 void DefineServer(nb::module_& m) {
   nb::class_<Source>(m, "Source", "What a ``tensorcask.Server`` serves.");
   m.def("live_source", &LiveSource);
-  m.def("reader_source", &ReaderSource, nb::arg("reader"), nb::sig("def reader_source(reader: Reader) -> Source"));
+  m.def("readers_source", &ReadersSource, nb::arg("readers"),
+        nb::sig("def readers_source(readers: collections.abc.Mapping[str, Reader]) -> Source"));
   m.def("folder_source", &FolderSource, nb::arg("folder"), nb::arg("name"), nb::arg("interval"), nb::arg("verify"),
         nb::arg("in_memory"),
         nb::sig("def folder_source(folder: str | os.PathLike[str], name: str, interval: float, verify: bool, "

@@ -92,6 +92,7 @@ def serve(
     ``source`` is
 
     - the path of a file, or a ``Reader``, which may be closed afterwards;
+    - several readers, as a mapping: the tensors of the reader ``old`` are ``old/...``;
     - with ``follow``, the folder of a ``CheckpointManager`` with this ``name``: the newest whole step, and each new one
       within ``interval`` seconds. With ``verify`` a step counts as whole if all its bytes are, else if its structure
       is. With ``in_memory`` each step is read before it is served, and the run may remove it then;
@@ -111,20 +112,25 @@ def serve(
     ...     print(list(reader), reader.slice("w")[2:])
     ['w'] [2 3]
     """
+    readers = _readers_of(source)
+    is_live = False
     if follow:
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"with follow=True, source must be the path of a folder, not {type(source)!r}")
         origin = _native.folder_source(source, name, interval, verify, in_memory)
     elif isinstance(source, (str, os.PathLike)):
         with _native.open(source) as reader:
-            origin = _native.reader_source(reader)
-    elif isinstance(source, _native.Reader):
-        origin = _native.reader_source(source)
+            origin = _native.readers_source({"": reader})
+    elif readers is not None:
+        origin = _native.readers_source(readers)
     elif source is None or hasattr(source, "items"):
+        is_live = True
         origin = _native.live_source()
     else:
-        raise TypeError(f"source must be a path, a Reader, a mapping of names to arrays or None, not {type(source)!r}")
-    is_live = not follow and not isinstance(source, (str, os.PathLike, _native.Reader))
+        raise TypeError(
+            "source must be a path, a Reader, a mapping of names to arrays or of prefixes to Readers, or None, not "
+            f"{type(source)!r}"
+        )
     if credentials is not None and credentials.certificate is None:
         raise InvalidArgumentError("the credentials of a server need a certificate and its key")
     if max_streams < 1:
@@ -287,6 +293,17 @@ def follow(
             f"{type(target)!r}"
         )
     return Follower(address, target, strict=strict, timeout=timeout, credentials=credentials)
+
+
+def _readers_of(source: object) -> "dict[str, _native.Reader] | None":
+    """The readers by the prefix of their names; None for another source."""
+    if isinstance(source, _native.Reader):
+        return {"": source}
+    if not isinstance(source, Mapping) or not any(isinstance(value, _native.Reader) for value in source.values()):
+        return None
+    if not all(isinstance(value, _native.Reader) for value in source.values()):
+        raise TypeError("source has Readers and other values; wanted Readers alone, or arrays alone")
+    return {f"{prefix}/" if prefix else "": reader for prefix, reader in source.items()}
 
 
 def _takes_tensors(target: object) -> bool:

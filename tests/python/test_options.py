@@ -56,6 +56,15 @@ def test_each_option_is_an_argument(command):
     assert set(arguments) - positional - OF_FUNCTIONS <= set(table.values())
 
 
+def test_a_server_has_the_options_of_the_program():
+    own = {"--listen": "address", "--insecure": "insecure", "--timeout": "slow_client", "--certificate": "credentials",
+           "--key": "credentials", "--client-ca": "credentials"}  # fmt: skip
+    # A Reader, which serve takes, has the options for reading; a Channel is for the same host.
+    others = OF_PROGRAMS | set(READING) | {"--unix"}
+    assert options_of("serve") - others == set(own)
+    assert set(own.values()) <= set(inspect.signature(tc.serve).parameters)
+
+
 @pytest.mark.parametrize("function", [tc.open, tc.load])
 def test_what_opens_has_them_too(function):
     arguments = _keywords.names(function.__doc__.partition("\n")[0]) if function is tc.open else (

@@ -155,6 +155,21 @@ def test_a_file(any_format, path_of, tensors, as_reader):
 
 
 @needs_grpc
+def test_several_files(tmp_path):
+    for number in (1, 2):
+        tc.save(tmp_path / f"{number}.npz", {"w": np.full(2, number)})
+    sources = {"old": tc.open(tmp_path / "1.npz"), "new": tc.open(tmp_path / "2.npz")}
+    with tc.serve(sources) as server:
+        assert sorted(tc.open(server.url)) == ["new/w", "old/w"]
+        assert tc.load(server.url + "/new")["w"].tolist() == [2, 2]
+    tc.save(tmp_path / "3.npz", {"old/w": np.ones(2)})
+    with pytest.raises(ValueError, match="two tensors are called \"old/w\""):
+        tc.serve({**sources, "": tc.open(tmp_path / "3.npz")})
+    with pytest.raises(TypeError, match="Readers alone"):
+        tc.serve({"a": tc.open(tmp_path / "1.npz"), "b": np.ones(1)})
+
+
+@needs_grpc
 def test_a_file_object_of_python(tmp_path):
     tc.save(tmp_path / "m.npz", {"w": np.arange(100_000)})
     with open(tmp_path / "m.npz", "rb") as file, tc.serve(tc.open(file)) as server:
