@@ -75,14 +75,9 @@ def load_sharded(
            [3., 4., 5.]], dtype=float32), 'step': 7}
     """
     comm = comm or _default_communicator()
-    stored = sharded.stored_forms(comm, path)
-
-    def prepare() -> "dict[str, _Wanted]":
-        leaves = {name: _Wanted(name, leaf) for name, leaf in trees.flatten(like).items()}
-        _check(path, stored, leaves)
-        return leaves
-
-    leaves = sharded.together(comm, prepare)
+    leaves = sharded.together(comm, lambda: {name: _Wanted(name, leaf) for name, leaf in trees.flatten(like).items()})
+    stored = sharded.stored_forms(comm, path, leaves)
+    sharded.together(comm, lambda: _check(path, stored, leaves))
     pieces = (piece for leaf in leaves.values() for piece in leaf.pieces())
     sharded.load(comm, path, pieces, verify=verify)
     return trees.map_leaves(like, (leaf.finish() for leaf in leaves.values()))
@@ -215,6 +210,7 @@ def _aligned(shape: "list[int]", dtype: typing.Any) -> typing.Any:
 def _check(
     path: "str | os.PathLike[str]", stored: "dict[str, tuple[str, tuple[int, ...]]]", leaves: "dict[str, _Wanted]"
 ) -> None:
+    """Errors: TreeMismatchError, which names all that do not fit."""
     missing = [name for name in leaves if name not in stored]
     problems = ["the file has no " + ", ".join(map(repr, missing))] if missing else []
     for name, leaf in leaves.items():

@@ -326,14 +326,31 @@ def _error_class(name: str) -> "Callable[[str], Exception]":
     return InvalidArgumentError
 
 
-def stored_forms(comm: Communicator, path: "str | os.PathLike[str]") -> "dict[str, tuple[str, tuple[int, ...]]]":
-    """Dtype and shape of each tensor of a checkpoint, which the first process reads. Every process calls it."""
+def stored_forms(
+    comm: Communicator, path: "str | os.PathLike[str]", names: "Iterable[str] | None" = None
+) -> "dict[str, tuple[str, tuple[int, ...]]]":
+    """Dtype and shape of the tensors that the processes name, or of all, as far as a checkpoint has them.
 
-    def read() -> "list[tuple[str, str, list[int]]]":
-        if comm.rank != 0:
-            return []
-        with _native.open(path) as reader:
-            return [(name, entry.dtype, list(entry.shape)) for name in reader for entry in [reader.entry(name)]]
+    The first process reads them for all. Every process calls it.
+    """
+    own = None if names is None else list(names)
+    forms = _of_first(comm, lambda: _read_forms(path, own))
+    if own is not None and comm.size > 1:  # processes may have different tensors
+        asked = comm.gather(json.dumps([name for name in own if name not in forms]).encode(), 0) or []
+        others = {name for each in asked for name in json.loads(each)}.difference(own)
+        forms.update(_of_first(comm, lambda: _read_forms(path, sorted(others))))
+    return {name: (dtype, tuple(shape)) for name, (dtype, shape) in forms.items()}
 
-    sent = comm.broadcast(json.dumps(together(comm, read)).encode(), 0)
-    return {name: (dtype, tuple(shape)) for name, dtype, shape in json.loads(sent)}
+
+def _read_forms(path: "str | os.PathLike[str]", names: "list[str] | None") -> typing.Any:
+    if names == []:
+        return {}
+    with _native.open(path) as reader:
+        entries = [reader.entry(name) for name in (reader if names is None else names) if name in reader]
+    return {entry.name: (entry.dtype, entry.shape) for entry in entries}
+
+
+def _of_first(comm: Communicator, make: "Callable[[], typing.Any]") -> typing.Any:
+    """What `make` returns on the first process, as JSON has it."""
+    made = together(comm, lambda: make() if comm.rank == 0 else None)
+    return json.loads(comm.broadcast(json.dumps(made).encode(), 0))

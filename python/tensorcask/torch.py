@@ -317,16 +317,37 @@ def load_sharded(
     >>> tct.load_sharded(model, "job")
     """
     comm = comm or _default_communicator()
-    stored = sharded.stored_forms(comm, path)
-    wanted = sharded.together(comm, lambda: _wanted_of(state, path, stored))
+    where = f"{os.fspath(path)}: {_TREE}"
+    tree = b"" if optimizer is None else _tree_of_job(comm, path)
+
+    def names() -> "tuple[dict[str, torch.Tensor], typing.Any, list[str]]":
+        tensors = _tensors_of(state)
+        of_optimizer: "list[_Stored]" = []
+
+        def note(name: str) -> _Stored:
+            of_optimizer.append(_Stored(name))
+            return of_optimizer[-1]
+
+        states = None if optimizer is None else _plain.decode(_plain.from_json(tree, where), note, where)
+        return tensors, states, [*tensors, *(each.name for each in of_optimizer)]
+
+    tensors, states, wanted_names = sharded.together(comm, names)
+    stored = sharded.stored_forms(comm, path, wanted_names)
+    wanted = sharded.together(comm, lambda: _wanted_of(tensors, path, stored))
     values: "list[tuple[Stateful, typing.Any]]" = []
     if optimizer is not None:
-        tree = _tree_of_job(comm, path)
-        values, of_optimizers = sharded.together(comm, lambda: _memory_for(optimizer, tree, path, stored))
+        values, of_optimizers = sharded.together(comm, lambda: _memory_for(optimizer, states, where, stored))
         wanted += of_optimizers
     sharded.load(comm, path, wanted, verify=verify)
     for stateful, value in values:
         stateful.load_state_dict(value)
+
+
+def _tensors_of(state: "torch.nn.Module | Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+    tensors = dict(state.state_dict() if isinstance(state, torch.nn.Module) else state)
+    for name, tensor in tensors.items():
+        _check_has_memory(name, tensor)
+    return tensors
 
 
 def _pieces_of(
@@ -341,14 +362,11 @@ def _pieces_of(
 
 
 def _wanted_of(
-    state: "torch.nn.Module | Mapping[str, torch.Tensor]",
+    tensors: "dict[str, torch.Tensor]",
     path: "str | os.PathLike[str]",
     stored: "dict[str, tuple[str, tuple[int, ...]]]",
 ) -> "list[tuple[str, tuple[int, ...], torch.Tensor]]":
     """Errors: StateMismatchError, which names all tensors that do not fit."""
-    tensors = dict(state.state_dict() if isinstance(state, torch.nn.Module) else state)
-    for name, tensor in tensors.items():
-        _check_has_memory(name, tensor)
     missing = [name for name in tensors if name not in stored]
     mismatched = {}
     for name, tensor in tensors.items():
@@ -389,13 +407,11 @@ class _Stored(typing.NamedTuple):
 
 def _memory_for(
     optimizer: "Stateful | Mapping[str, Stateful]",
-    tree: bytes,
-    path: "str | os.PathLike[str]",
+    states: typing.Any,
+    where: str,
     stored: "dict[str, tuple[str, tuple[int, ...]]]",
 ) -> "tuple[list[tuple[Stateful, typing.Any]], list[tuple[str, tuple[int, ...], torch.Tensor]]]":
     """The state to load into each, with memory for its tensors, and what is to be read into that."""
-    where = f"{os.fspath(path)}: {_TREE}"
-    state = _plain.decode(_plain.from_json(tree, where), _Stored, where)
     wanted: "list[tuple[str, tuple[int, ...], torch.Tensor]]" = []
 
     def fill(value: typing.Any, parameter: "torch.Tensor | None") -> typing.Any:
@@ -417,7 +433,7 @@ def _memory_for(
         return value
 
     values = []
-    for stateful, value in _states_of(optimizer, state, where):
+    for stateful, value in _states_of(optimizer, states, where):
         of_parameters = _parameters_by_number(stateful, value)
         if of_parameters:
             rest = {key: fill(item, None) for key, item in value.items() if key != "state"}

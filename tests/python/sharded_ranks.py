@@ -244,6 +244,10 @@ def step_misfits(mesh, folder, store):
     else:
         raise AssertionError("was not refused")
     assert whole(state["a"]).sum() == 0
+    tct.save_sharded({f"of_{each}": torch.ones(2 + each) for each in range(2)}, path + "1")
+    mine = torch.zeros(2 + dist.get_rank())  # ranks may want different tensors
+    tct.load_sharded({f"of_{dist.get_rank()}": mine}, path + "1")
+    assert mine.sum() == 2 + dist.get_rank()
     bad = {"w": torch.zeros(2), "bad": "text" if dist.get_rank() == 1 else torch.zeros(1)}
     try:  # an argument of one rank is an error of all
         tct.save_sharded(bad, path + "2")
