@@ -304,6 +304,18 @@ TEST_F(ReadPlanTest, StepsAreTakenInTheOrderOfFilesIfAnythingIsPlanned) {
   EXPECT_EQ(start({}, &empty), std::vector<size_t>());
 }
 
+TEST_F(ReadPlanTest, AStepMayReadSeveralRanges) {
+  const std::vector<ReadPlan::Step> steps = {{file_, 300, 10, {{file_, 312, 10}, {nullptr, 0, 0}, {file_, 600, 10}}},
+                                             {file_, 100, 10}};
+  ReadPlan plan;
+  const StepOrder order = plan.StartSteps(steps.size(), [&](size_t number) { return steps[number]; });
+  ASSERT_EQ(order.size(), 2u);
+  EXPECT_EQ(order[0], 1u);
+  EXPECT_EQ(order[1], 0u);
+  for (const uint64_t offset : {100, 300, 312, 600}) ExpectReads(*file_, offset, 10);
+  EXPECT_EQ(files_.Ranges(), (Ranges{{100, 10}, {300, 22}, {600, 10}}));
+}
+
 TEST_F(ReadPlanTest, OtherReadsAreAsWithoutAPlan) {
   ReadPlan plan;
   plan.Add(file_, 100, 50);
