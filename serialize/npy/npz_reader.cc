@@ -93,6 +93,10 @@ class ZipData final : public npy::ArrayData {
   }
   uint64_t stored_bytes() const override { return member_.stored_bytes; }
   FileRange place() const override { return {member_.data_offset, member_.stored_bytes}; }
+  FileRange place_of_whole() const override {
+    if (member_.deflated || (verify_ && is_unverified())) return place();
+    return {member_.data_offset + header_bytes_, member_.stored_bytes - header_bytes_};
+  }
   bool is_unverified() const override { return !verified_.load(std::memory_order_relaxed); }
 
  private:

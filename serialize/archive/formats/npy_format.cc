@@ -112,10 +112,12 @@ class NpyArchiveReader final : public archive::ForwardingReader<Reader> {
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry&) const override { return reader_.source(); }
   ReadPlan::Step StepOf(const ArchiveEntry* entry) const override {
-    if (entry == nullptr || entry->offset.has_value()) return this->ArchiveReader::StepOf(entry);
+    if (entry == nullptr || !entry->read_status.ok()) return {};
     const absl::StatusOr<const NpyEntry*> stored = Lookup(entry->name);
-    if (!stored.ok() || !(*stored)->field().empty()) return {};
-    const FileRange range = reader_.RangeOf((*stored)->name);  // of a deflated member
+    // The fields of an array share its bytes.
+    if (!stored.ok() || !(*stored)->field().empty()) return this->ArchiveReader::StepOf(entry);
+    const FileRange range = reader_.RangeOf((*stored)->name);
+    if (range.size_bytes == 0) return {};
     return {reader_.source(), range.offset, range.size_bytes};
   }
   std::vector<std::string> notes() const override {

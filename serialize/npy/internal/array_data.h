@@ -64,6 +64,8 @@ class ArrayData {
   virtual uint64_t stored_bytes() const = 0;
   // What Open(kVerify) reads of the file, for a plan of reads.
   virtual FileRange place() const = 0;
+  // The same of Open(kWhole), as things are now.
+  virtual FileRange place_of_whole() const { return place(); }
   // True if a checksum must be compared before these bytes may be mapped, or trusted in part.
   virtual bool is_unverified() const { return false; }
 };

@@ -231,7 +231,7 @@ absl::StatusOr<TensorFile::Source> TensorFile::Lookup(absl::string_view name) co
 FileRange TensorFile::RangeOf(absl::string_view name) const {
   const absl::StatusOr<Source> source = Lookup(name);
   if (!source.ok() || !source->entry->readable.ok() || source->array->data == nullptr) return {};
-  return source->array->data->place();
+  return source->array->data->place_of_whole();
 }
 
 absl::Status TensorFile::About(const absl::Status& status, const NpyEntry& entry) const {

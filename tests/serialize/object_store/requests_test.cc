@@ -329,6 +329,36 @@ TEST_F(Requests, OfDeflatedArrays) {
   EXPECT_EQ(count(), to_open + 1);
 }
 
+TEST_F(Requests, OfStoredArrays) {
+  MemoryFileSystem memory;
+  NpzWriterOptions options;
+  options.file_system = &memory;
+  ASSERT_OK_AND_ASSIGN(NpzWriter writer, NpzWriter::Create("/m.npz", options));
+  for (uint32_t i = 0; i < 8; ++i) ASSERT_OK(writer.Add(absl::StrCat("t", i), PatternTensor(2 << 20, i)));
+  ASSERT_OK(writer.Finish());
+  const std::string file = *memory.Find("/m.npz");
+  server_.Put("bucket/m.npz", file);
+  for (const bool verify : {true, false}) {
+    SCOPED_TRACE(verify);
+    ArchiveReaderOptions archive_options;
+    archive_options.read.file_system = store_->files();
+    archive_options.verify_checksums = verify;
+    const NpzArchiveFormat npz;
+    ASSERT_OK_AND_ASSIGN(const auto archive, OpenArchive("s3://bucket/m.npz", {&npz}, archive_options));
+    std::vector<const ArchiveEntry*> entries;
+    for (const ArchiveEntry& entry : archive->entries()) entries.push_back(&entry);
+    Forget();
+    ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> tensors, LoadTensors(*archive, entries, {}));
+    ASSERT_EQ(tensors.size(), 8u);
+    EXPECT_THAT(Purposes(), ElementsAre("read", "read")) << "16 MiB";
+    EXPECT_LE(bytes(), file.size());
+    for (uint32_t i = 0; i < 8; ++i) {
+      const Tensor wanted = PatternTensor(2 << 20, i);
+      EXPECT_EQ(std::memcmp(tensors[i].data<uint8_t>(), wanted.data<uint8_t>(), wanted.TotalBytes()), 0) << i;
+    }
+  }
+}
+
 TEST_F(Requests, OfASafetensorsFile) {
   MemoryFileSystem memory;
   SafetensorsWriterOptions options;
