@@ -50,8 +50,11 @@ absl::StatusOr<size_t> FindEndRecord(const Tail& tail) {
     if (found) return Damaged("two end records of a zip archive fit the end of the file");
     found = at;
   }
-  if (!found)
-    return Damaged("no end record of a zip archive: the file is no archive, is cut short or has more behind it");
+  if (!found) {
+    return Damaged(
+        "no end record of a zip archive: the file is cut short (an incomplete download?), has more bytes behind its "
+        "end, or is no archive");
+  }
   if (bytes.find(kEndMagic, *found + kEndBytes) != absl::string_view::npos) {
     return Damaged("the comment of the archive contains another end record");
   }
