@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,45 @@ TEST(ZipRoundTrip, MoreMembersThan16Bits) {
   DecodeLimits limits;
   limits.max_entries = 69999;
   EXPECT_THAT(ReadAll(bytes, nullptr, limits), StatusIs(Code::kResourceExhausted, HasSubstr("max_entries")));
+}
+
+// Counts reads and their bytes.
+class CountingSource final : public ByteSource {
+ public:
+  explicit CountingSource(const std::string& bytes) : source_(MakeMemorySource("a.zip", bytes)) {}
+  const std::string& name() const override { return source_->name(); }
+  uint64_t size_bytes() const override { return source_->size_bytes(); }
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
+    ++reads_;
+    bytes_ += out.size();
+    return source_->ReadAt(offset, out);
+  }
+  int reads() const { return reads_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<const ByteSource> source_;
+  mutable int reads_ = 0;
+  mutable uint64_t bytes_ = 0;
+};
+
+TEST(ZipDirectory, ReadsTheHeadersOfSmallMembersTogetherAndNoDataOfLargeOnes) {
+  for (const bool with_crc : {true, false}) {  // false: with data descriptors
+    std::vector<Content> small;
+    for (int i = 0; i < 1000; ++i) small.push_back({absl::StrCat("member", i), "some bytes", 0, with_crc});
+    const CountingSource of_small(Zip(small));
+    const absl::StatusOr<std::vector<ZipMember>> found = ReadZipDirectory(of_small, {});
+    ASSERT_OK(found);
+    EXPECT_EQ(found->size(), 1000u);
+    EXPECT_LT(of_small.reads(), 10);
+
+    std::vector<Content> large;
+    for (int i = 0; i < 10; ++i) large.push_back({absl::StrCat(i), std::string(200'000, 'x'), 0, with_crc});
+    const CountingSource of_large(Zip(large));
+    ASSERT_OK(ReadZipDirectory(of_large, {}));
+    EXPECT_LE(of_large.reads(), 22);
+    EXPECT_LT(of_large.bytes(), 70'000u);  // most of them are the end of the file, where its end record is looked for
+  }
 }
 
 TEST(ZipWriterTest, RefusesNames) {
