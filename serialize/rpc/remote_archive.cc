@@ -167,7 +167,7 @@ class RemoteArchive::Impl {
                                                         status.ok() || is_late ? "" : ": ",
                                                         is_late ? "" : status.error_message()));
       }
-      CASK_ANNOTATE_IF_ERROR(rpc::WaitFor(delay, options_.pull.keep_going), path_);
+      CASK_ANNOTATE_IF_ERROR(rpc::WaitToRetry(channel_.get(), delay, options_.pull.keep_going), path_);
       delay = std::min(2 * delay, kMaxDelay);
     }
   }
@@ -256,7 +256,7 @@ class RemoteArchive::Impl {
       received = receiver.received_bytes();
       if (++attempt > options.max_attempts) return Unreachable(status);
       if (deadline.remaining() <= delay) return OutOfTime(options);
-      CASK_ANNOTATE_IF_ERROR(rpc::WaitFor(delay, options.keep_going), path_);
+      CASK_ANNOTATE_IF_ERROR(rpc::WaitToRetry(channel_.get(), delay, options.keep_going), path_);
       delay = std::min(2 * delay, kMaxDelay);
     }
     return absl::OkStatus();
@@ -305,7 +305,7 @@ class RemoteArchive::Impl {
       if (!IsInterruption(status)) return FromGrpc(status, path_);
       if (attempt >= options_.pull.max_attempts) return Unreachable(status);
       if (deadline.remaining() <= delay) return OutOfTime(options_.pull);
-      CASK_ANNOTATE_IF_ERROR(rpc::WaitFor(delay, options_.pull.keep_going), path_);
+      CASK_ANNOTATE_IF_ERROR(rpc::WaitToRetry(channel_.get(), delay, options_.pull.keep_going), path_);
       delay = std::min(2 * delay, kMaxDelay);
     }
   }

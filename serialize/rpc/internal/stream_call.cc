@@ -95,11 +95,18 @@ absl::StatusOr<bool> StreamCall::Wait() {
   }
 }
 
-absl::Status WaitFor(absl::Duration wait, const std::function<bool()>& keep_going) {
+absl::Status WaitToRetry(grpc::Channel* channel, absl::Duration wait, const std::function<bool()>& keep_going) {
   const Deadline deadline(wait);
+  // gRPC makes a connection only while a thread waits for it.
+  const bool was_connected = channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
   while (deadline.remaining() > absl::ZeroDuration()) {
     const absl::Duration left = deadline.remaining();
-    std::this_thread::sleep_for(absl::ToChronoMicroseconds(keep_going != nullptr ? std::min(left, kAskEvery) : left));
+    const absl::Duration step = keep_going != nullptr ? std::min(left, kAskEvery) : left;
+    if (was_connected) {
+      std::this_thread::sleep_for(absl::ToChronoMicroseconds(step));
+    } else if (channel->WaitForConnected(TimePoint(step))) {
+      return absl::OkStatus();
+    }
     if (keep_going != nullptr && !keep_going()) return StoppedByCaller();
   }
   return absl::OkStatus();

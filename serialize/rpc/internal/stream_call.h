@@ -60,8 +60,9 @@ class StreamCall {
   bool under_way_ = false;  // an operation has been started, and has not ended
 };
 
-// Waits, and asks keep_going meanwhile. Errors: Cancelled.
-absl::Status WaitFor(absl::Duration wait, const std::function<bool()>& keep_going);
+// Waits before another attempt, less if the channel is connected before, and asks keep_going meanwhile. Errors:
+// Cancelled.
+absl::Status WaitToRetry(grpc::Channel* channel, absl::Duration wait, const std::function<bool()>& keep_going);
 // As that of StreamCall.
 absl::Status StoppedByCaller();
 
