@@ -2,13 +2,15 @@
 """tensorcask merge and tensorcask reshard: output, exit status, and the tensors that they write."""
 
 import os
+import shutil
+import subprocess
 import sys
 
 sys.path[:0] = (
     os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support")
 )
 import case_report  # noqa: E402
-from tool_testing import Archives, floats, read, run  # noqa: E402
+from tool_testing import TOOL, Archives, floats, read, run  # noqa: E402
 
 
 class Merge(Archives):
@@ -85,6 +87,7 @@ class Reshard(Archives):
             (("--mesh", "model=2", "--spec", "*=data"), 2, 'divided over "data"; the mesh is model=2'),
             (("--mesh", "model=2", "--spec", "*=-,model"), 1, 'tensor "dense/bias": the spec divides axis 1'),
             (("--mesh", "model=3", "--spec", "*=model", "--exact"), 1, "3 ranks of"),
+            (("--mesh", "model=2", "--share", "all"), 2, "--share"),
             ((), 2, "--mesh is required"),
         ):
             with self.subTest(arguments):
@@ -95,6 +98,25 @@ class Reshard(Archives):
         self.assertEqual(run("reshard", source, source, "--mesh", "a=1").returncode, 1)
         done = run("reshard", "--overwrite", source, source, "--mesh", "a=1")
         self.assertIn("is the checkpoint that is read", done.stderr)
+
+    def test_a_job_needs_the_program_of_jobs(self):
+        source = self.source()
+        lonely = os.path.join(self.folder, "bin")
+        os.mkdir(lonely)
+        shutil.copy(TOOL, os.path.join(lonely, "tensorcask"))
+        for variable in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"):
+            environment = {**os.environ, "PATH": lonely, variable: "2"}
+            for command, status in (
+                (("reshard", source, self.path("r"), "--mesh", "model=2"), 1),
+                (("reshard", "--help"), 0),
+                (("ls", source), 0),
+            ):
+                done = subprocess.run([os.path.join(lonely, "tensorcask"), *command], env=environment,
+                                      capture_output=True, encoding="utf-8", timeout=60, check=False)  # fmt: skip
+                self.assertEqual(done.returncode, status, done.stderr)
+                if status == 1:
+                    self.assertIn("jobs of mpirun need the program tensorcask-mpi", done.stderr)
+        self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("r.")])
 
 
 if __name__ == "__main__":
