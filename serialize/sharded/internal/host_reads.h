@@ -24,6 +24,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/sharded/communicator.h"
 #include "tensorcask/serialize/sharded/internal/host_memory.h"
