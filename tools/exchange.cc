@@ -393,7 +393,8 @@ Action DeclareSend(CLI::App& app) {
                   "With grpc://: the step that the tensors get on the server (default 0)");
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss,
-               "Leave out tensors and metadata that cannot be read, and the name in the metadata if it differs");
+               "Leave out tensors and metadata that cannot be read, the name in the metadata if it differs, and with "
+               "grpc:// all metadata and strides");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Sends tensors with their strides and metadata, one at a time. Exit 0 means that the other side has saved "
@@ -414,7 +415,7 @@ Action DeclareRecv(CLI::App& app) {
       ->required()
       ->expected(1, 2);
   AddSocketOptions(app, &flags->socket, "The socket to make, for one sender of the same user", 600);
-  AddListenOptions(app, &flags->listen, "Take one push over gRPC, from a sender at grpc://HOST:PORT");
+  AddListenOptions(app, &flags->listen, "Take one push over gRPC at HOST:PORT, from a send to grpc://HOST:PORT");
   AddOutputOptions(app, &flags->to, &flags->output);
   app.footer(
       "Waits for one `tensorcask send`, and ends. A client that asks for something else gets an error, and the wait "

@@ -41,7 +41,7 @@ void AddSocketOptions(CLI::App& app, SocketFlags* flags, const char* what, doubl
 }
 
 void AddListenOptions(CLI::App& app, ListenFlags* flags, const char* what) {
-  app.add_option("--listen", flags->address, what)->type_name("HOST:PORT");
+  app.add_option("--listen", flags->address, what)->type_name("ADDRESS");
   app.add_flag("--insecure", flags->insecure, "With --listen: without TLS also where other hosts reach it");
   app.add_option("--certificate", flags->certificate, "With --listen: TLS with this certificate (PEM)")
       ->type_name("FILE");

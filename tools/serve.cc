@@ -113,7 +113,7 @@ Action DeclareServe(CLI::App& app) {
                  "Checkpoint prefixes or .index files, or other files; NAME=PATH serves it as NAME/...")
       ->required();
   AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60);
-  AddListenOptions(app, &flags->listen, "Serve over gRPC, for clients of grpc://HOST:PORT");
+  AddListenOptions(app, &flags->listen, "Serve over gRPC at HOST:PORT, for clients of grpc://HOST:PORT");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Answers until it is interrupted. A line names each tensor that cannot be read and is not served. Every "
