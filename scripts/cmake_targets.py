@@ -61,10 +61,11 @@ OWN_LIBRARY = {
 }
 ROOM_RULES = ("cask_room", "cask_cc_library", "cask_proto_library", "cask_grpc_library")
 ROOM_NAMES = {"interop": "dlpack"}
-# The tests of what needs gRPC or MPI.
+# Tests and examples of what needs gRPC or MPI.
 LEFT_OUT = (
     *("bazel", "third_party"),
     *("tests/serialize/rpc", "tools:tensorcask-grpc"),
+    *("examples:follow_run", "examples:parameter_server"),
     "tests/serialize/mpi",
 )
 PROGRAM = "tools"

@@ -150,7 +150,8 @@ class TheTree(unittest.TestCase):
         needing = {label for label in targets.rules if "@grpc" in targets.reaches(label)}
         self.assertIn("//serialize/rpc:rpc", needing)
         others = {label for label in needing if not label.startswith(("//serialize/rpc:", "//tests/"))}
-        self.assertEqual(others, {"//:rpc", "//proto:exchange_service_cc_grpc", "//tools:tensorcask-grpc"})
+        examples = {"//examples:follow_run", "//examples:parameter_server"}
+        self.assertEqual(others, examples | {"//:rpc", "//proto:exchange_service_cc_grpc", "//tools:tensorcask-grpc"})
 
 
 class MadeUpTree(unittest.TestCase):

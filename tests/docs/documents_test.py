@@ -79,12 +79,12 @@ class Programs(unittest.TestCase):
         self.assertGreater(count, 2)
 
     def test_every_example_is_run(self):
-        script = read("tests/docs/examples_test.sh")
+        script = read("tests/docs/examples_test.sh") + read("tests/docs/rpc_examples_test.sh")
         for path in source_tree.files(f"{ROOT}/examples", ".cc"):
             self.assertTrue(re.search(rf"examples/{path[: -len('.cc')]}[ )]", script), path)
 
     def test_every_output_that_is_shown_is_what_the_test_expects(self):
-        script = read("tests/docs/examples_test.sh")
+        script = read("tests/docs/examples_test.sh") + read("tests/docs/rpc_examples_test.sh")
         count = 0
         for document in documents():
             for output in re.findall(r"<!-- output of \S+ -->\n```\n(.*?)```", read(document), re.DOTALL):
