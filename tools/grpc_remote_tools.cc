@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/rpc/follow_folder.h"
 #include "tensorcask/serialize/rpc/push_tensors.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
@@ -38,13 +39,25 @@ namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kDrainTime = absl::Seconds(5);
+// What a part of a PEM file is called.
+constexpr absl::string_view kCertificate = "CERTIFICATE";
+constexpr absl::string_view kKey = "PRIVATE KEY";
 
-// A file in PEM, or one with a token; "" without a path.
+// "" without a path.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
   constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
   if (path.empty()) return "";
   CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> bytes, ReadWholeFile(path, kMaxBytes, ReadOptions()));
   return std::string(static_cast<const char*>(bytes->data()), bytes->size_bytes());
+}
+
+// A file in PEM that has a part of this kind. gRPC says of other files only that it cannot connect or listen.
+absl::StatusOr<std::string> ReadPem(const std::string& path, absl::string_view kind) {
+  CASK_ASSIGN_OR_RETURN(std::string text, ReadSmallFile(path));
+  const size_t begin = text.find("-----BEGIN ");
+  const bool has_part = begin != std::string::npos && absl::StrContains(text, absl::StrCat(kind, "-----\n"));
+  if (path.empty() || has_part) return text;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": has no \"", kind, "\" in PEM"));
 }
 
 // The token in a file, without the white space around it.
@@ -75,12 +88,32 @@ absl::StatusOr<RemoteOptions> OptionsFor(const std::string& address) {
         "a client shows a certificate with its key: set both TENSORCASK_GRPC_CERTIFICATE and TENSORCASK_GRPC_KEY");
   }
   TlsClientOptions tls;
-  CASK_ASSIGN_OR_ANNOTATE(tls.authorities, ReadSmallFile(named_by("TENSORCASK_GRPC_CA")), "TENSORCASK_GRPC_CA");
-  CASK_ASSIGN_OR_ANNOTATE(tls.certificate_chain, ReadSmallFile(certificate), "TENSORCASK_GRPC_CERTIFICATE");
-  CASK_ASSIGN_OR_ANNOTATE(tls.private_key, ReadSmallFile(key), "TENSORCASK_GRPC_KEY");
+  CASK_ASSIGN_OR_ANNOTATE(tls.authorities, ReadPem(named_by("TENSORCASK_GRPC_CA"), kCertificate), "TENSORCASK_GRPC_CA");
+  CASK_ASSIGN_OR_ANNOTATE(tls.certificate_chain, ReadPem(certificate, kCertificate), "TENSORCASK_GRPC_CERTIFICATE");
+  CASK_ASSIGN_OR_ANNOTATE(tls.private_key, ReadPem(key, kKey), "TENSORCASK_GRPC_KEY");
   CASK_ASSIGN_OR_ANNOTATE(tls.token, ReadToken(named_by("TENSORCASK_GRPC_TOKEN_FILE")), "TENSORCASK_GRPC_TOKEN_FILE");
   options.credentials = MakeTlsCredentials(tls);
   return options;
+}
+
+// The error of a client, with what a user can do about it.
+absl::Status Advised(const absl::Status& status, const std::string& address) {
+  const struct {
+    absl::string_view says;
+    absl::string_view scheme;  // of the address
+    const char* advice;
+  } kRows[] = {
+      {"certificate verify failed", "grpcs://", "; TENSORCASK_GRPC_CA names a file with the authorities to trust"},
+      {"wrong version number", "grpcs://", "; does the server speak no TLS? Then its address is grpc://..."},
+      {"Socket closed", "grpc://", "; does the server speak TLS? Then its address is grpcs://..."},
+      {"wants a token", "grpcs://", "; TENSORCASK_GRPC_TOKEN_FILE names a file with it"},
+  };
+  for (const auto& row : kRows) {
+    if (absl::StartsWith(address, row.scheme) && absl::StrContains(status.message(), row.says)) {
+      return AppendToMessage(status, row.advice);
+    }
+  }
+  return status;
 }
 
 // RemoteArchiveFormat, with the credentials of OptionsFor.
@@ -97,7 +130,10 @@ class RemoteFormat final : public ArchiveFormat {
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override {
     CASK_ASSIGN_OR_ANNOTATE(const RemoteOptions remote, OptionsFor(path), path);
-    return RemoteArchiveFormat(scheme() == RemoteArchiveFormat::kTlsScheme, remote).Open(path, options);
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> archive =
+        RemoteArchiveFormat(scheme() == RemoteArchiveFormat::kTlsScheme, remote).Open(path, options);
+    if (!archive.ok()) return Advised(archive.status(), path);
+    return archive;
   }
 
  private:
@@ -118,9 +154,9 @@ absl::StatusOr<TensorServerOptions> ServerOptionsOf(const ListenFlags& flags) {
   options.slow_client = absl::Seconds(flags.timeout_s);
   if (flags.certificate.empty()) return options;
   TlsServerOptions own;
-  CASK_ASSIGN_OR_RETURN(own.certificate_chain, ReadSmallFile(flags.certificate));
-  CASK_ASSIGN_OR_RETURN(own.private_key, ReadSmallFile(flags.key));
-  CASK_ASSIGN_OR_RETURN(own.client_authorities, ReadSmallFile(flags.client_authorities));
+  CASK_ASSIGN_OR_RETURN(own.certificate_chain, ReadPem(flags.certificate, kCertificate));
+  CASK_ASSIGN_OR_RETURN(own.private_key, ReadPem(flags.key, kKey));
+  CASK_ASSIGN_OR_RETURN(own.client_authorities, ReadPem(flags.client_authorities, kCertificate));
   CASK_ASSIGN_OR_RETURN(own.token, ReadToken(flags.token_file));
   options.credentials = MakeTlsCredentials(own);
   return options;
@@ -128,6 +164,19 @@ absl::StatusOr<TensorServerOptions> ServerOptionsOf(const ListenFlags& flags) {
 
 std::string AddressOf(const TensorServer& server, const ListenFlags& flags) {
   return absl::StrCat(flags.certificate.empty() ? "grpc://" : "grpcs://", server.address());
+}
+
+// Until the process is interrupted.
+ExitCode RunServer(TensorServer* server, Console& console) {
+  ProgressLine progress(console);
+  while (!Interrupted()) {
+    const TensorServerStats stats = server->stats();
+    progress.Show(absl::StrCat(stats.num_streams, stats.num_streams == 1 ? " stream, " : " streams, ",
+                               HumanBytes(stats.sent_bytes)));
+    absl::SleepFor(kTick);
+  }
+  server->Drain(kDrainTime);
+  return InterruptedExitCode();
 }
 
 absl::StatusOr<ExitCode> ServeRemote(std::vector<ServedFile> files, const ListenFlags& flags, Console& console) {
@@ -143,15 +192,22 @@ absl::StatusOr<ExitCode> ServeRemote(std::vector<ServedFile> files, const Listen
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorServer> server, TensorServer::Start(source.get(), options));
   console.out << AddressOf(*server, flags) << ": serving " << count << (count == 1 ? " tensor\n" : " tensors\n");
   console.out.flush();
-  ProgressLine progress(console);
-  while (!Interrupted()) {
-    const TensorServerStats stats = server->stats();
-    progress.Show(absl::StrCat(stats.num_streams, stats.num_streams == 1 ? " stream, " : " streams, ",
-                               HumanBytes(stats.sent_bytes)));
-    absl::SleepFor(kTick);
-  }
-  server->Drain(kDrainTime);
-  return InterruptedExitCode();
+  return RunServer(server.get(), console);
+}
+
+absl::StatusOr<ExitCode> FollowRemote(const std::string& folder, const OpenCheckpointOf& open, const ListenFlags& flags,
+                                      Console& console) {
+  CASK_ASSIGN_OR_RETURN(const TensorServerOptions options, ServerOptionsOf(flags));
+  FollowFolderOptions follow;
+  follow.in_memory = true;  // the run removes old steps
+  const std::unique_ptr<TensorSource> source = FollowFolder(folder, open, follow);
+  CatchInterrupts();
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorServer> server, TensorServer::Start(source.get(), options));
+  const absl::StatusOr<TensorSnapshot> current = source->Current();
+  console.out << AddressOf(*server, flags) << ": following " << Printable(folder) << ", "
+              << (current.ok() ? absl::StrCat("at step ", current->version.step) : "which has no step yet") << '\n';
+  console.out.flush();
+  return RunServer(server.get(), console);
 }
 
 absl::Status PushRemote(const PushFlags& flags, std::shared_ptr<const ArchiveReader> archive,
@@ -159,7 +215,8 @@ absl::Status PushRemote(const PushFlags& flags, std::shared_ptr<const ArchiveRea
                         const std::function<bool(uint64_t sent_bytes)>& keep_going) {
   CASK_ASSIGN_OR_ANNOTATE(RemoteOptions options, OptionsFor(flags.address), flags.address);
   options.pull.stall_timeout = absl::Seconds(flags.timeout_s);
-  return PushArchive(flags.address, flags.step, std::move(archive), names, options, keep_going).status();
+  const auto pushed = PushArchive(flags.address, flags.step, std::move(archive), names, options, keep_going);
+  return Advised(pushed.status(), flags.address);
 }
 
 // Has no tensors, and saves the first that are pushed.
@@ -226,7 +283,7 @@ absl::Status ReceiveRemote(const ListenFlags& flags, const OnePush::Save& save, 
 
 const RemoteTools* LinkedRemoteTools() {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // its errors are statuses, which the commands print
-  static constexpr RemoteTools kTools = {RemoteFormats, ServeRemote, PushRemote, ReceiveRemote};
+  static constexpr RemoteTools kTools = {RemoteFormats, ServeRemote, FollowRemote, PushRemote, ReceiveRemote};
   return &kTools;
 }
 

@@ -46,6 +46,9 @@ struct PushFlags {
   double timeout_s = 0;  // how long the server may take nothing
 };
 
+// Opens the checkpoint with this prefix.
+using OpenCheckpointOf = std::function<absl::StatusOr<std::unique_ptr<ArchiveReader>>(const std::string& prefix)>;
+
 struct ReceivedTensor {
   std::string name;
   TensorView view;
@@ -57,6 +60,9 @@ struct RemoteTools {
   // Serves until the process is interrupted. Errors: those of TensorServer; InvalidArgument if two tensors have one
   // name.
   absl::StatusOr<ExitCode> (*serve)(std::vector<ServedFile> files, const ListenFlags& flags, Console& console);
+  // The same of the newest whole step in the folder of a CheckpointManager, and of each newer one once it is whole.
+  absl::StatusOr<ExitCode> (*follow)(const std::string& folder, const OpenCheckpointOf& open, const ListenFlags& flags,
+                                     Console& console);
   // Sends these tensors of the archive. Errors: those of PushArchive.
   absl::Status (*push)(const PushFlags& flags, std::shared_ptr<const ArchiveReader> archive,
                        const std::vector<std::string>& names,

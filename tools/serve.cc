@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/formats/archive_service.h"
 #include "tensorcask/serialize/exchange/server.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/peer_options.h"
 #include "tensorcask/tools/remote_tools.h"
@@ -25,6 +27,7 @@ struct ServeFlags {
   SocketFlags socket;
   ListenFlags listen;
   InputOptions input;
+  bool follow = false;
 };
 
 // Returns the memory of an answer to the system at once, and lets all threads share one arena. Otherwise each thread
@@ -77,8 +80,20 @@ absl::StatusOr<ExitCode> ServeAtSocket(std::vector<ArchiveService::Source> sourc
   return InterruptedExitCode();
 }
 
+// Serves the newest step of a run to other hosts.
+absl::StatusOr<ExitCode> Follow(const ServeFlags& flags, Console& console) {
+  if (flags.listen.address.empty()) return Misuse("--follow is for --listen");
+  if (flags.paths.size() != 1) return Misuse("--follow wants one PATH, the folder of a run");
+  CASK_RETURN_IF_ERROR(DescribeFile(flags.paths[0], FileSystem::Posix()).status());
+  ListenFlags listen = flags.listen;
+  listen.timeout_s = flags.socket.timeout_s;
+  const auto open = [&](const std::string& prefix) { return OpenInput(prefix, flags.input); };
+  return GetRemoteTools()->follow(flags.paths[0], open, listen, console);
+}
+
 absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
   CASK_RETURN_IF_ERROR(CheckPlace(flags.socket, flags.listen));
+  if (flags.follow) return Follow(flags, console);
   KeepLittleMemory();
   std::vector<ArchiveService::Source> sources;
   std::vector<absl::Status> not_served;
@@ -114,6 +129,8 @@ Action DeclareServe(CLI::App& app) {
       ->required();
   AddSocketOptions(app, &flags->socket, "The socket to make, for clients of the same user", 60);
   AddListenOptions(app, &flags->listen, "Serve over gRPC at HOST:PORT, for clients of grpc://HOST:PORT");
+  app.add_flag("--follow", flags->follow,
+               "With --listen: PATH is the folder of a run, whose newest whole step is served, and each newer one");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Answers until it is interrupted. A line names each tensor that cannot be read and is not served. Every "
@@ -129,7 +146,8 @@ Action DeclareServe(CLI::App& app) {
       "  tensorcask serve model.ckpt --unix /run/user/1000/model.sock &\n"
       "  tensorcask show --slice 0,10:- unix:/run/user/1000/model.sock dense/kernel\n"
       "  tensorcask serve model.ckpt --listen 127.0.0.1:50051 &\n"
-      "  tensorcask ls grpc://127.0.0.1:50051");
+      "  tensorcask ls grpc://127.0.0.1:50051\n"
+      "  tensorcask serve /models/run-7 --follow --listen 127.0.0.1:50051");
   return [flags](Console& console) { return Serve(*flags, console); };
 }
 

@@ -121,7 +121,11 @@ absl::Status TensorServer::Impl::Start() {
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr) return absl::UnavailableError(absl::StrCat("cannot serve at ", options_.address));
+  if (server_ == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot serve at ", options_.address,
+                     options_.credentials != nullptr ? ": do the certificate and the key belong together?" : ""));
+  }
   address_ = absl::StrCat(host, ":", port_);
   files_ = std::make_unique<rpc::WorkQueue>(kFileThreads);
   listener_->Start([this](int connection) {

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
@@ -102,7 +103,8 @@ class Grpc(Scratch):
         trusting = {**os.environ, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": pem[0]}
         done = run("diff", address, prefix, env=trusting)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(run("ls", address).returncode, 1)  # no authority of the system has signed it
+        # No authority of the system has signed it.
+        self.assert_one_line(run("ls", address), 1, "certificate verify failed", "TENSORCASK_GRPC_CA")
         self.assert_one_line(run("serve", prefix, "--listen", "127.0.0.1:0", "--key", pem[1]), 2, "TLS needs both")
 
     @unittest.skipUnless(shutil.which("openssl"), "without openssl")
@@ -123,6 +125,14 @@ class Grpc(Scratch):
         self.assertEqual(run("diff", address, prefix, env=right).returncode, 0)
         missing = {**trusting, "TENSORCASK_GRPC_TOKEN_FILE": self.path("none")}
         self.assert_one_line(run("ls", address, env=missing), 1, "TENSORCASK_GRPC_TOKEN_FILE", self.path("none"))
+
+        wrong = {**trusting, "TENSORCASK_GRPC_CA": self.path("token")}
+        self.assert_one_line(run("ls", address, env=wrong), 1, "TENSORCASK_GRPC_CA", 'has no "CERTIFICATE" in PEM')
+        swapped = ["--certificate", own[1], "--key", own[0]]
+        self.assert_one_line(run("serve", prefix, "--listen", "127.0.0.1:0", *swapped), 1, 'has no "CERTIFICATE"')
+        others = ["--certificate", own[0], "--key", client[1]]
+        self.assert_one_line(run("serve", prefix, "--listen", "127.0.0.1:0", *others), 1, "belong together")
+        self.assert_one_line(run("ls", address.replace("grpcs", "grpc")), 1, "does the server speak TLS?")
 
         address = self.serve(prefix, *tls, "--client-ca", client[0])
         self.assertEqual(run("ls", address, env=trusting).returncode, 1)
@@ -170,6 +180,24 @@ class Grpc(Scratch):
         self.assert_one_line(run("recv", "here", self.path("x")), 2, "wanted an address")
         self.assert_one_line(run("recv", address, self.path("x"), "--listen", "127.0.0.1:0"), 2, "neither --unix nor")
         self.assert_one_line(run("send", prefix, address), 1, "the server accepts no pushes")
+
+    def test_follows_a_run(self):
+        run_folder = self.path("run")
+        os.mkdir(run_folder)
+        self.process, address = self.start("serve", run_folder, "--follow", "--listen", "127.0.0.1:0",
+                                           says=rf"following {re.escape(run_folder)}, which has no step yet")  # fmt: skip
+        first, second = self.checkpoint("first.ckpt"), self.path("second.npz")
+        self.assertEqual(run("convert", first, os.path.join(run_folder, "ckpt-1")).returncode, 0)
+        deadline = time.monotonic() + 60
+        while run("diff", address, first).returncode != 0:
+            self.assertLess(time.monotonic(), deadline)
+        self.assertEqual(run("convert", first, second, "--rename", "s/^/new_/").returncode, 0)
+        self.assertEqual(run("convert", second, os.path.join(run_folder, "ckpt-2")).returncode, 0)
+        while run("diff", address, second).returncode != 0:
+            self.assertLess(time.monotonic(), deadline)
+        self.assertEqual(run("verify", address).returncode, 0)
+        self.assert_one_line(run("serve", run_folder, "--follow", "--unix", self.path("s")), 2, "--follow is for --listen")
+        self.assert_one_line(run("serve", run_folder, first, "--follow", "--listen", "127.0.0.1:0"), 2, "wants one PATH")
 
     def test_a_broken_push_leaves_nothing(self):
         """A sender is killed while it sends. The next one is taken."""

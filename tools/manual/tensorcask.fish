@@ -300,6 +300,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l certificate -r 
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l key -r -F -d 'The key of the certificate (PEM)'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l client-ca -r -F -d 'Only clients whose certificate one of these authorities has signed (PEM)'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l token-file -r -F -d 'Only clients that show the token in this file; needs TLS'
+complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l follow -d 'With --listen: PATH is the folder of a run, whose newest whole step is served, and each newer one'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l format -x -a 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx hdf5 tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from serve' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy, npz and HDF5 files: NumPy stores float8 and int4 as such, and Keras bfloat16'
