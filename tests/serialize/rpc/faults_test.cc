@@ -69,12 +69,16 @@ class LyingService final : public v1::TensorExchange::Service {
   }
   grpc::Status Pull(grpc::ServerContext* context, const v1::PullRequest* request, Writer* writer) override {
     ++pulls;
-    return pull(context, *request, writer);
+    ++running;
+    const grpc::Status status = pull(context, *request, writer);
+    --running;
+    return status;
   }
 
   std::function<void(const v1::ListRequest&, v1::ListResponse*)> change_list;
   std::function<grpc::Status(grpc::ServerContext*, const v1::PullRequest&, Writer*)> pull;
   std::atomic<int> pulls{0};
+  std::atomic<int> running{0};
 };
 
 class LyingServerTest : public ::testing::Test {
@@ -99,6 +103,8 @@ class LyingServerTest : public ::testing::Test {
     return piece;
   }
   absl::StatusOr<Tensor> ReadFrom(std::vector<v1::Piece> pieces, grpc::Status end = grpc::Status::OK) {
+    // A client that refuses a piece does not wait for the end of the call.
+    while (service_.running != 0) absl::SleepFor(absl::Milliseconds(1));
     service_.pull = [=](grpc::ServerContext*, const v1::PullRequest&, LyingService::Writer* writer) {
       for (const v1::Piece& piece : pieces) writer->Write(piece);
       return end;
