@@ -21,7 +21,7 @@ OURS = "Tensorcask needs C++17 or newer: compile with -std=c++17"
 # Newer versions of Abseil have one of their own, but go on after it.
 OF_ABSEIL = "C++ versions less than C++17 are not supported"
 # These begin with headers of other projects, which have their own demands.
-OTHERS_FIRST = {"eigen", "fixture", "tensor_codec"}
+OTHERS_FIRST = {"eigen", "fixture", "mpi", "tensor_codec"}
 
 
 def errors(header, standard):
