@@ -269,7 +269,7 @@ endfunction()
 
 function(tensorcask_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "PACKAGE;SEEDS;TIMEOUT" "SOURCES;LINK;FLAGS;CPUS;MODULES")
-  if(NOT TENSORCASK_TESTS)
+  if(NOT TENSORCASK_TESTS OR ("Tensorcask::rpc" IN_LIST test_LINK AND NOT TENSORCASK_GRPC))
     return()
   endif()
   set(seeds "")

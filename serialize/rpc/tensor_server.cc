@@ -45,6 +45,18 @@ bool HasPort(absl::string_view address) {
          port <= UINT16_MAX;
 }
 
+// An acceptor of connections takes any credentials, and then each handshake fails. A port of gRPC's own refuses a
+// certificate and a key that do not belong together.
+bool CanServeWith(const std::shared_ptr<grpc::ServerCredentials>& credentials, const std::string& host) {
+  grpc::CallbackGenericService nothing;  // outlives the server
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(absl::StrCat(host, ":0"), credentials, &port);
+  builder.RegisterCallbackGenericService(&nothing);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  return server != nullptr && port != 0;
+}
+
 }  // namespace
 
 class TensorServer::Impl final
@@ -114,6 +126,10 @@ absl::Status TensorServer::Impl::Start() {
   });
   CASK_ASSIGN_OR_RETURN(listener_, rpc::ConnectionListener::Create(options_.address));
   port_ = listener_->port();
+  if (options_.credentials != nullptr && !CanServeWith(options_.credentials, host)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot serve at ", options_.address, ": do the certificate and the key belong together?"));
+  }
   grpc::ServerBuilder builder;
   connections_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -121,11 +137,7 @@ absl::Status TensorServer::Impl::Start() {
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot serve at ", options_.address,
-                     options_.credentials != nullptr ? ": do the certificate and the key belong together?" : ""));
-  }
+  if (server_ == nullptr) return absl::UnavailableError(absl::StrCat("cannot serve at ", options_.address));
   address_ = absl::StrCat(host, ":", port_);
   files_ = std::make_unique<rpc::WorkQueue>(kFileThreads);
   listener_->Start([this](int connection) {

@@ -61,7 +61,8 @@ class TensorServer {
  public:
   // `source` must outlive the server.
   // Errors: InvalidArgument for an address without a port, and for one of other hosts than this without credentials or
-  // `insecure`; Unavailable if the address cannot be listened at.
+  // `insecure`; for a certificate and a key that do not belong together; Unavailable if the address cannot be listened
+  // at.
   static absl::StatusOr<std::unique_ptr<TensorServer>> Start(TensorSource* source, TensorServerOptions options);
   ~TensorServer();  // as Drain(absl::ZeroDuration())
 

@@ -26,7 +26,7 @@ import source_tree  # noqa: E402
 ROOT = source_tree.root()
 
 # Tests that CMake does not build, outside the packages that it leaves out.
-NEED_GRPC = {"grpc_test", "rpc_examples_test", "rpc_piece", "rpc_request"}
+NEED_GRPC = {"grpc_test", "rpc_examples_test"}
 
 
 class TheTree(unittest.TestCase):
