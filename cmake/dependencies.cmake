@@ -72,8 +72,9 @@ endif()
 if(NOT TARGET GTest::gmock)
   find_package(GTest QUIET)
 endif()
-# Only for Tensorcask::mpi.
+# Only for Tensorcask::mpi. FindMPI makes its target before it knows whether MPI is there.
 if(TENSORCASK_MPI AND NOT TARGET MPI::MPI_CXX)
   set(MPI_CXX_SKIP_MPICXX ON)  # its own classes for C++
   find_package(MPI QUIET COMPONENTS CXX)
+  set(TENSORCASK_MPI ${MPI_CXX_FOUND})
 endif()
