@@ -58,7 +58,7 @@ def test_each_option_is_an_argument(command):
 
 def test_a_server_has_the_options_of_the_program():
     own = {"--listen": "address", "--insecure": "insecure", "--timeout": "slow_client", "--certificate": "credentials",
-           "--key": "credentials", "--client-ca": "credentials"}  # fmt: skip
+           "--key": "credentials", "--client-ca": "credentials", "--token-file": "credentials", "--follow": "follow"}  # fmt: skip
     # A Reader, which serve takes, has the options for reading; a Channel is for the same host.
     others = OF_PROGRAMS | set(READING) | {"--unix"}
     assert options_of("serve") - others == set(own)

@@ -148,7 +148,16 @@ def run_program(name, *command, **environment):
 
 
 def test_all_programs_of_the_guide_are_run_here():
-    assert sorted(PROGRAMS) == ["fsdp.py", "mesh.py"] and PAGE.read_text().count("```python") == 2
+    assert sorted(PROGRAMS) == ["fsdp.py", "mesh.py"] and PAGE.read_text().count("```python") == 3
+
+
+def test_the_lines_for_mpi(tmp_path, monkeypatch):
+    lines = re.search(r"```python\n(import tensorcask.sharded as tcs\n.*?)```", PAGE.read_text(), re.DOTALL)[1]
+    monkeypatch.setattr(tcs, "MpiCommunicator", tcs.LocalCommunicator)  # a job of one process
+    monkeypatch.chdir(tmp_path)
+    rows, first = np.arange(1024 * 64, dtype=np.float32).reshape(1024, 64), np.zeros((256, 64), np.float32)
+    exec(lines, {"my_rows": rows, "first_rows": first})
+    assert np.array_equal(first, rows[:256])
 
 
 def test_the_program_for_pytorch(torch_job):
