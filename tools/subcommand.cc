@@ -141,7 +141,7 @@ std::string NoSuchDType(const std::string& word) {
 namespace {
 
 // "500MB" limits the records on standard input, and "max_entries=500" a field of `limits`. Sets what it limits; the
-// message if `text` is none of both.
+// message if `text` is neither.
 std::string ParseLimit(const std::string& text, uint64_t* record_bytes, DecodeLimits* limits) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return ParseSize(text, record_bytes);

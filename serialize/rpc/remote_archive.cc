@@ -405,6 +405,12 @@ absl::StatusOr<std::unique_ptr<RemoteArchive>> RemoteArchive::Open(const std::st
   std::unique_ptr<RemoteArchive> archive(
       new RemoteArchive(std::make_unique<Impl>(address, std::move(parsed), options)));
   CASK_RETURN_IF_ERROR(archive->Refresh());
+  // Else a misspelled name would be verified and found whole.
+  const Impl& impl = *archive->impl_;
+  if (impl.entries_.empty() && !impl.address_.prefix.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(address, ": the server has no tensor below ", Quoted(impl.address_.prefix)));
+  }
   return archive;
 }
 

@@ -75,7 +75,8 @@ struct RemoteOptions {
 class RemoteArchive final : public ArchiveReader {
  public:
   // Lists the tensors.
-  // Errors: InvalidArgument for what is not an address; those above.
+  // Errors: InvalidArgument for what is not an address; NotFound if it has a NAME, and no tensor is below that; those
+  // above.
   static absl::StatusOr<std::unique_ptr<RemoteArchive>> Open(const std::string& address, const RemoteOptions& options);
   ~RemoteArchive() override;
 

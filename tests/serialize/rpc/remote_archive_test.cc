@@ -205,7 +205,10 @@ TEST_F(RemoteArchiveTest, HasTheTensorsBelowAName) {
   EXPECT_THAT(Names(*Open("a")), ElementsAre("x", "y"));
   EXPECT_OK(Open("a")->Read("y"));
   EXPECT_THAT(Names(*Open("a/")), ElementsAre("x", "y"));
-  EXPECT_THAT(Names(*Open("none")), ElementsAre());
+  EXPECT_THAT(RemoteArchive::Open(Address("none"), {}),
+              StatusIs(Code::kNotFound, HasSubstr("/none: the server has no tensor below \"none")));
+  ASSERT_OK(live_.Publish(2, {}));
+  EXPECT_THAT(Names(*Open()), ElementsAre());
 }
 
 TEST_F(RemoteArchiveTest, ListsManyTensorsInPages) {
