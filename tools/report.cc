@@ -54,6 +54,7 @@ absl::StatusOr<std::string> PageOf(absl::string_view command, const ReportReques
   if (paths.size() == 1) {
     if (!request.renames.empty()) return Misuse("--rename compares two files; found one PATH");
     CASK_RETURN_IF_ERROR(CheckMatched(request.include, {first.get()}));
+    CASK_RETURN_IF_ERROR(CheckMatched(request.singular_values, {first.get()}));
     progress->SetTotal(bytes);
     *archive = std::move(first);
     return MakeReport(**archive, options);
@@ -62,6 +63,7 @@ absl::StatusOr<std::string> PageOf(absl::string_view command, const ReportReques
   NoteOverlooked(command, *second, console);
   CASK_ASSIGN_OR_RETURN(options.rename, ParseRenames(request.renames, {first.get()}));
   if (!options.rename) CASK_RETURN_IF_ERROR(CheckMatched(request.include, {first.get(), second.get()}));
+  CASK_RETURN_IF_ERROR(CheckMatched(request.singular_values, {second.get()}));
   const uint64_t both = CheckedAdd(bytes, BytesOf(*second, options.include)).value_or(UINT64_MAX);
   progress->SetTotal(CheckedAdd(both, both).value_or(UINT64_MAX));  // each is read twice
   return MakeDiffReport(*first, *second, options);
@@ -104,6 +106,11 @@ void AddReportOptions(CLI::App& app, ReportRequest* request) {
   app.add_flag("--run", request->run, "Two PATHs are the steps of a run, which are not compared");
   AddIncludeOption(app, &request->include);
   AddRenameOption(app, " of the first PATH before it is compared", &request->renames);
+  app.add_option("--singular-values", request->singular_values,
+                 "Also the singular values of matrices whose names match, of at most 4096 rows and columns; may be "
+                 "repeated")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
   AddInputOptions(app, &request->input);
 }
 
@@ -112,6 +119,8 @@ absl::StatusOr<std::string> MakePage(absl::string_view command, const ReportRequ
   ProgressLine progress(console);
   ReportOptions options;
   options.include = request.include;
+  options.rename_rules = request.renames;
+  options.singular_values = request.singular_values;
   options.live = request.live;
   options.progress = [&](uint64_t bytes) {
     progress.ShowBytes("reading", bytes);
@@ -137,11 +146,13 @@ Action DeclareReport(CLI::App& app) {
       "Counts, range, mean and norm are those of all elements. Histograms, percentiles and pictures are those of "
       "evenly "
       "spaced elements, up to 65536 of each tensor; a report of more than 300 tensors keeps less of each, and one of "
-      "more than 12000 keeps neither histograms nor pictures: --include chooses tensors.\n\n"
+      "more than 12000 keeps neither histograms nor pictures: --include chooses tensors. Singular values take time: up "
+      "to a minute for a matrix of 4096 rows and columns.\n\n"
       "Examples:\n"
       "  tensorcask report model.ckpt -o page.html\n"
       "  tensorcask report step-100 step-200 -o changes.html\n"
-      "  tensorcask report run-7/ -o run.html");
+      "  tensorcask report run-7/ -o run.html\n"
+      "  tensorcask report model.safetensors --singular-values '*.q_proj.weight' -o page.html");
   return [flags](Console& console) { return Report(*flags, console); };
 }
 

@@ -20,12 +20,13 @@ struct ReportRequest {
   std::vector<std::string> paths;
   std::vector<std::string> include;
   std::vector<std::string> renames;
+  std::vector<std::string> singular_values;
   InputOptions input;
   bool run = false;   // two paths are steps of a run
   bool live = false;  // as ReportOptions::live
 };
 
-// PATH..., --run, --include, --rename and those of AddInputOptions.
+// PATH..., --run, --include, --rename, --singular-values and those of AddInputOptions.
 void AddReportOptions(CLI::App& app, ReportRequest* request);
 
 // The page, with progress on a terminal. *archive is the archive of a page of one file, else null.

@@ -24,10 +24,11 @@ namespace tensorcask::python {
 namespace {
 
 // The page of one file, of two, or of the steps of a run: several files, or those of a folder.
-nb::object PageOf(const nb::list& paths, bool is_run, nb::handle names, nb::handle rename, nb::handle threads,
-                  const nb::kwargs& reading) {
+nb::object PageOf(const nb::list& paths, bool is_run, nb::handle names, nb::handle rename, nb::handle singular_values,
+                  nb::handle threads, const nb::kwargs& reading) {
   ReportOptions options;
   options.include = FromNames(names, "a pattern of names").value_or(std::vector<std::string>());
+  options.singular_values = FromNames(singular_values, "a pattern of names").value_or(std::vector<std::string>());
   options.num_threads = FromThreads(threads);
   options.progress = [](uint64_t) { return KeepGoing(); };
   std::vector<OpenArguments> inputs;
@@ -62,9 +63,9 @@ nb::object PageOf(const nb::list& paths, bool is_run, nb::handle names, nb::hand
 
 void DefineReport(nb::module_& m) {
   m.def("report_page", &PageOf, nb::arg("paths"), nb::arg("run"), nb::arg("names").none(), nb::arg("rename").none(),
-        nb::arg("threads").none(), nb::arg("reading"),
+        nb::arg("singular_values").none(), nb::arg("threads").none(), nb::arg("reading"),
         nb::sig("def report_page(paths: list[" TENSORCASK_READABLE "], run: bool, names: object, rename: object, "
-                "threads: int | None, " TENSORCASK_READ_ARGUMENTS ") -> str"),
+                "singular_values: object, threads: int | None, " TENSORCASK_READ_ARGUMENTS ") -> str"),
         "The text of the page that ``tensorcask.report`` shows.");
 }
 

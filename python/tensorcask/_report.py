@@ -44,13 +44,15 @@ def report(
     names: "str | Iterable[str] | None" = None,
     rename: typing.Any = None,
     run: bool = False,
+    singular_values: "str | Iterable[str] | None" = None,
     threads: "int | None" = None,
     **reading: typing.Any,
 ) -> Report:
     """A page that shows one file, what differs between two, or a run: more files, or the folder of one.
 
-    ``names`` and ``rename`` are those of ``diff``. With ``run``, two files are steps that are not compared. The other
-    arguments are those of ``open``.
+    ``names`` and ``rename`` are those of ``diff``. With ``run``, two files are steps that are not compared. Matrices
+    whose names match a pattern of ``singular_values`` get these, up to 4096 rows and columns. The other arguments are
+    those of ``open``.
 
     >>> import numpy as np, tensorcask as tc
     >>> _ = tc.save("a.npz", {"w": np.ones(3)}, overwrite=True)
@@ -60,6 +62,6 @@ def report(
     """
     if not paths:
         raise TypeError("report() takes at least one path")
-    page = _native.report_page(list(paths), run, names, rename, threads, **reading)
+    page = _native.report_page(list(paths), run, names, rename, singular_values, threads, **reading)
     shown = [os.fsdecode(path) if isinstance(path, (str, os.PathLike)) else type(path).__name__ for path in paths]
     return Report(page, shown)

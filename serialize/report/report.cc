@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
@@ -22,7 +23,9 @@
 #include "tensorcask/serialize/report/internal/page.h"
 #include "tensorcask/serialize/report/internal/report_json.h"
 #include "tensorcask/serialize/report/internal/tensor_profile.h"
+#include "tensorcask/serialize/report/singular_values.h"
 #include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/tensor/base/glob.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/convert.h"
@@ -58,6 +61,7 @@ void Keep(TensorProfile profile, const ProfileDetail& detail, ReportRow* row) {
     row->detail = report::DetailJson(profile, row->entry->shape.num_elements(), detail);
   }
   profile.sample = {};
+  profile.counts = {};
   row->profile = std::move(profile);
 }
 
@@ -80,6 +84,30 @@ absl::Status MeasureAll(const ArchiveReader& archive, const ReportOptions& optio
     if (profile.ok()) Keep(*std::move(profile), detail, &row);
   }));
   return progress->cancelled() ? Cancelled() : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<double>> SingularValuesOf(const ArchiveReader& archive, const ArchiveEntry& entry,
+                                                     ByteProgress* progress) {
+  if (std::max(entry.shape.dim(0), entry.shape.dim(1)) > kMostSingularRows) {
+    return absl::InvalidArgumentError(absl::StrCat("at most ", kMostSingularRows, " rows and columns"));
+  }
+  CASK_ASSIGN_OR_RETURN(const Tensor matrix, archive.Read(entry.name));
+  return SingularValues(matrix, [&] { return progress->Add(0); });
+}
+
+// Of the matrices that are chosen. One after another: the elements of one may take 192 MiB.
+absl::Status AddSingularValues(const ArchiveReader& archive, const ReportOptions& options, ByteProgress* progress,
+                               std::vector<ReportRow>* rows) {
+  for (ReportRow& row : *rows) {
+    const ArchiveEntry& entry = *row.entry;
+    const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, entry.name); };
+    if (!std::any_of(options.singular_values.begin(), options.singular_values.end(), matches)) continue;
+    if (!row.status.ok() || entry.shape.rank() != 2 || entry.shape.num_elements() == 0) continue;
+    const absl::StatusOr<std::vector<double>> values = SingularValuesOf(archive, entry, progress);
+    if (progress->cancelled()) return Cancelled();
+    row.singular = report::SingularJson(values);
+  }
+  return absl::OkStatus();
 }
 
 // What the page says of two tensors, by number; -1: there is none.
@@ -168,10 +196,11 @@ std::string PairJson(const PairRow& pair) {
   return absl::StrCat(json, report::Number(pair.norm), ",", JsonQuoted(error), ",", pair.detail, "]");
 }
 
-std::string Document(absl::string_view kind, const ReportOptions& options, const std::vector<std::string>& archives,
-                     absl::string_view rest) {
+// The data of a page up to its archives.
+std::string Beginning(absl::string_view kind, const ReportOptions& options) {
   return absl::StrCat("{\"version\":1,\"kind\":\"", kind, "\",\"live\":", options.live ? "true" : "false",
-                      ",\"archives\":[", absl::StrJoin(archives, ",\n"), "]", rest, "}");
+                      ",\"include\":", report::TextList(options.include),
+                      ",\"rename\":", report::TextList(options.rename_rules), ",\"archives\":[");
 }
 
 // The name of each row of a in b.
@@ -186,6 +215,21 @@ absl::StatusOr<std::vector<std::string>> NewNames(const std::vector<ReportRow>& 
     }
   }
   return names;
+}
+
+// Keeps the rows of which the new name matches one of `include`; all if that is empty.
+void KeepMatching(const std::vector<std::string>& include, std::vector<ReportRow>* rows,
+                  std::vector<std::string>* names) {
+  if (include.empty()) return;
+  size_t kept = 0;
+  for (size_t i = 0; i < rows->size(); ++i) {
+    const auto matches = [&](const std::string& glob) { return MatchesGlob(glob, (*names)[i]); };
+    if (!std::any_of(include.begin(), include.end(), matches)) continue;
+    std::swap((*rows)[kept], (*rows)[i]);
+    std::swap((*names)[kept++], (*names)[i]);
+  }
+  rows->resize(kept);
+  names->resize(kept);
 }
 
 // Pairs of a and b by name, those of a first; `names` are those of a in b.
@@ -215,8 +259,19 @@ struct StepTensor {
   double norm = NAN;
   double change = NAN;  // the norm of the change since the step before, by that of the step before
   double largest = NAN;
-  uint64_t bad = 0;  // NaN and infinite elements
+  uint64_t bad = 0;     // NaN and infinite elements
+  uint64_t stored = 0;  // bytes in the file
 };
+
+// A list of one number over all steps, or that number if it is the same in all of them.
+template <typename Text>
+std::string ListOrOne(const std::vector<StepTensor>& series, Text text) {
+  std::vector<std::string> texts;
+  for (const StepTensor& one : series) texts.push_back(text(one));
+  const auto is_first = [&](const std::string& other) { return other == texts.front(); };
+  if (!texts.empty() && std::all_of(texts.begin(), texts.end(), is_first)) return texts.front();
+  return absl::StrCat("[", absl::StrJoin(texts, ","), "]");
+}
 
 // Of samples of one lattice.
 double RelativeChange(const std::vector<float>& before, const std::vector<double>& now) {
@@ -270,6 +325,7 @@ class Run {
       one.norm = row.profile.norm();
       one.largest = std::max(std::abs(totals.min), std::abs(totals.max));
       one.bad = totals.nans + totals.infinities;
+      one.stored = row.entry->stored_bytes;
       const auto before = samples_.find(row.entry->name);
       if (before != samples_.end()) one.change = RelativeChange(before->second, samples[i]);
       now[row.entry->name].assign(samples[i].begin(), samples[i].end());
@@ -282,27 +338,27 @@ class Run {
 
   std::vector<ReportRow>* rows() { return &rows_; }  // of the last step
 
-  std::string Json() const {
-    std::vector<std::string> lines;
-    const auto list = [](const std::vector<StepTensor>& series, double StepTensor::*field) {
-      return absl::StrCat(
-          "[",
-          absl::StrJoin(series, ",",
-                        [&](std::string* out, const StepTensor& one) { out->append(report::Number(one.*field)); }),
-          "]");
-    };
+  void Append(report::PageData* out) const {
+    out->Append(absl::StrCat(",\"run\":{\"steps\":[", absl::StrJoin(steps_, ","), "],\"tensors\":["));
+    bool is_first = true;
     for (const auto& [name, series] : tensors_) {
-      lines.push_back(absl::StrCat(
-          "[", JsonQuoted(name), ",", list(series, &StepTensor::norm), ",", list(series, &StepTensor::change), ",",
-          list(series, &StepTensor::largest), ",[",
-          absl::StrJoin(series, ",", [](std::string* out, const StepTensor& one) { absl::StrAppend(out, one.bad); }),
-          "]]"));
+      const auto list = [&, &of = series](double StepTensor::*field) {
+        return ListOrOne(of, [&](const StepTensor& one) { return StepNumber(one.*field); });
+      };
+      const auto whole = [&of = series](uint64_t StepTensor::*field) {
+        return ListOrOne(of, [&](const StepTensor& one) { return absl::StrCat(one.*field); });
+      };
+      out->Append(absl::StrCat(is_first ? "" : ",\n", "[", JsonQuoted(name), ",", list(&StepTensor::norm), ",",
+                               list(&StepTensor::change), ",", list(&StepTensor::largest), ",", whole(&StepTensor::bad),
+                               ",", whole(&StepTensor::stored), "]"));
+      is_first = false;
     }
-    return absl::StrCat(",\"run\":{\"steps\":[", absl::StrJoin(steps_, ","), "],\"tensors\":[",
-                        absl::StrJoin(lines, ",\n"), "]}");
+    out->Append("]}");
   }
 
  private:
+  // A curve needs fewer digits than a table.
+  static std::string StepNumber(double value) { return std::isfinite(value) ? absl::StrFormat("%.5g", value) : "null"; }
   // Elements of each tensor that are kept for the next step: 16 MiB of all.
   size_t Kept() const { return std::max<size_t>((size_t{1} << 22) / std::max<size_t>(rows_.size(), 1), 16); }
 
@@ -332,8 +388,13 @@ absl::StatusOr<std::string> MakeReport(const ArchiveReader& archive, const Repor
   std::vector<ReportRow> rows = RowsOf(archive, options.include);
   ByteProgress progress(options.progress);
   CASK_RETURN_IF_ERROR(MeasureAll(archive, options, ProfileDetail::For(rows.size()), &progress, &rows));
+  CASK_RETURN_IF_ERROR(AddSingularValues(archive, options, &progress, &rows));
   report::GroupEqual(&rows);
-  return report::PageWith(Document("file", options, {report::ArchiveJson(archive, rows)}, ""), options.live);
+  report::PageData data;
+  data.Append(Beginning("file", options));
+  report::AppendArchive(archive, rows, &data);
+  data.Append("]}");
+  return data.Page(options.live);
 }
 
 absl::StatusOr<std::string> MakeDiffReport(const ArchiveReader& a, const ArchiveReader& b,
@@ -357,7 +418,8 @@ absl::StatusOr<std::string> MakeDiffReport(const ArchiveReader& a, const Archive
   std::vector<ReportRow> rows_a =
       RowsOf(a, options.rename || !a.has_names() ? std::vector<std::string>() : options.include);
   std::vector<ReportRow> rows_b = RowsOf(b, b.has_names() ? options.include : std::vector<std::string>());
-  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, NewNames(rows_a, options));
+  CASK_ASSIGN_OR_RETURN(std::vector<std::string> names, NewNames(rows_a, options));
+  if (options.rename && a.has_names()) KeepMatching(options.include, &rows_a, &names);
   const bool only_ones = (!a.has_names() || !b.has_names()) && rows_a.size() == 1 && rows_b.size() == 1;
   std::vector<PairRow> pairs = PairUp(rows_a, names, rows_b, only_ones);
   const ProfileDetail detail = ProfileDetail::For(rows_a.size() + rows_b.size());
@@ -388,13 +450,18 @@ absl::StatusOr<std::string> MakeDiffReport(const ArchiveReader& a, const Archive
     measure(b, row_b);
   }));
   if (progress.cancelled()) return Cancelled();
+  CASK_RETURN_IF_ERROR(AddSingularValues(b, options, &progress, &rows_b));
   report::GroupEqual(&rows_a);
   report::GroupEqual(&rows_b);
-  std::vector<std::string> lines;
-  for (const PairRow& pair : pairs) lines.push_back(PairJson(pair));
-  return report::PageWith(Document("diff", options, {report::ArchiveJson(a, rows_a), report::ArchiveJson(b, rows_b)},
-                                   absl::StrCat(",\"pairs\":[", absl::StrJoin(lines, ",\n"), "]")),
-                          options.live);
+  report::PageData data;
+  data.Append(Beginning("diff", options));
+  report::AppendArchive(a, rows_a, &data);
+  data.Append(",\n");
+  report::AppendArchive(b, rows_b, &data);
+  data.Append("],\"pairs\":[");
+  for (size_t i = 0; i < pairs.size(); ++i) data.Append(absl::StrCat(i > 0 ? ",\n" : "", PairJson(pairs[i])));
+  data.Append("]}");
+  return data.Page(options.live);
 }
 
 std::string ReportStepLabel(const std::string& path) {
@@ -425,9 +492,15 @@ absl::StatusOr<std::string> MakeRunReport(const std::vector<ReportStep>& steps, 
     CASK_RETURN_IF_ERROR(run.AddStep(*next, steps[i], i + 1 == steps.size(), &progress));
     archive = std::move(next);
   }
+  CASK_RETURN_IF_ERROR(AddSingularValues(*archive, options, &progress, run.rows()));
   report::GroupEqual(run.rows());
-  return report::PageWith(Document("run", options, {report::ArchiveJson(*archive, *run.rows())}, run.Json()),
-                          options.live);
+  report::PageData data;
+  data.Append(Beginning("run", options));
+  report::AppendArchive(*archive, *run.rows(), &data);
+  data.Append("]");
+  run.Append(&data);
+  data.Append("}");
+  return data.Page(options.live);
 }
 
 }  // namespace tensorcask

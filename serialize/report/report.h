@@ -17,6 +17,8 @@
 //   up to 12,000   1,024        16          none            none
 //   more           128 to 1,024 none        none            none
 //
+// Singular values are those of whole matrices (singular_values.h), and cost much more time than all else.
+//
 // So a page of 10,000 tensors is below 3 MB. What the page shows of a file is data, never markup: names, metadata and
 // errors of a stranger's file are compressed text that a script of the page puts into text nodes. The page's policy
 // (Content-Security-Policy) allows this script, by its hash, and nothing else.
@@ -42,6 +44,8 @@ struct ReportOptions {
   std::vector<std::string> include;  // shell patterns for names (of a comparison: those in b); empty: all tensors
   // Of a comparison: as CompareOptions::rename (archive/compare.h).
   std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
+  std::vector<std::string> rename_rules;       // `rename` as text, for the commands of the page
+  std::vector<std::string> singular_values;    // patterns for names of matrices (of b, of the last step) that get them
   int num_threads = 2;                         // each takes one tensor at a time
   uint64_t block_bytes = uint64_t{256} << 10;  // small enough for the second-level cache
   // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.

@@ -9,9 +9,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/element_totals.h"
+#include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/convert.h"
+#include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask {
 namespace {
@@ -33,51 +36,116 @@ std::pair<double, double> Reflect(double* x, size_t size, size_t step) {
   return {(target - first) / target, target};
 }
 
-// Reduces a matrix of m >= n to the diagonal d and the elements above it, e[0] to e[n - 2].
-absl::Status Bidiagonalize(std::vector<double>* matrix, size_t m, size_t n, absl::FunctionRef<bool()> go_on,
-                           std::vector<double>* d, std::vector<double>* e) {
-  double* const a = matrix->data();
-  std::vector<double> sums(n);
-  for (size_t k = 0; k < n; ++k) {
-    if (!go_on()) return absl::CancelledError("cancelled");
-    // From the left: column k below the diagonal becomes 0. Both loops go along rows, which are contiguous.
-    const auto [left, diagonal] = Reflect(a + k * n + k, m - k, n);
-    (*d)[k] = diagonal;
-    if (left != 0) {
-      std::fill(sums.begin(), sums.end(), 0);
-      for (size_t i = k; i < m; ++i) {
-        const double v = a[i * n + k];
-        const double* const row = a + i * n;
-        for (size_t j = k + 1; j < n; ++j) sums[j] += v * row[j];
+// With eight sums at once, which the compiler makes vectors of.
+double Dot(const double* x, const double* y, size_t size) {
+  double sums[8] = {};
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    for (size_t lane = 0; lane < 8; ++lane) sums[lane] += x[i + lane] * y[i + lane];
+  }
+  double sum = 0;
+  for (; i < size; ++i) sum += x[i] * y[i];
+  for (const double one : sums) sum += one;
+  return sum;
+}
+
+void AddScaled(double factor, const double* x, size_t size, double* y) {
+  for (size_t i = 0; i < size; ++i) y[i] += factor * x[i];
+}
+
+// Reduces a matrix of m >= n, row-major, to the diagonal d and the elements above it, e[0] to e[n - 2].
+//
+// Step k makes column k zero below the diagonal, by a reflection from the left, and row k behind the element above the
+// diagonal, by one from the right. The matrix is larger than a cache, so each step goes through it once: a row gets
+// both reflections, and adds to the products with the next column, from which the next step makes its own.
+class Bidiagonalizer {
+ public:
+  Bidiagonalizer(double* matrix, size_t m, size_t n) : a_(matrix), m_(m), n_(n), products_(n), left_sums_(n) {
+    for (std::vector<double>& part : parts_) part.resize(n);
+  }
+
+  absl::Status Run(absl::FunctionRef<bool()> go_on, std::vector<double>* d, std::vector<double>* e) {
+    for (size_t i = 1; i < m_; ++i) AddScaled(Row(i)[0], Row(i), n_, products_.data());
+    for (size_t k = 0; k < n_; ++k) {
+      if (!go_on()) return absl::CancelledError("cancelled");
+      double* const row = Row(k);
+      const double first = row[k];
+      const auto [left, diagonal] = Reflect(row + k, m_ - k, n_);
+      (*d)[k] = diagonal;
+      const size_t size = n_ - k - 1;  // of what is left of a row
+      if (size == 0) break;
+      double* const v = row + k + 1;
+      // Products of the vector of the left reflection with the columns behind k, times minus its factor.
+      const double scale = first - diagonal;
+      for (size_t j = k + 1; j < n_; ++j) {
+        left_sums_[j] = left == 0 ? 0 : -left * (row[j] + products_[j] / scale);
       }
-      for (size_t i = k; i < m; ++i) {
-        const double v = left * a[i * n + k];
-        double* const row = a + i * n;
-        for (size_t j = k + 1; j < n; ++j) row[j] -= v * sums[j];
-      }
+      AddScaled(1, &left_sums_[k + 1], size, v);
+      const auto [right, above] = size > 1 ? Reflect(v, size, 1) : std::pair<double, double>(0, v[0]);
+      (*e)[k] = above;
+      CASK_RETURN_IF_ERROR(ReflectRows(k, right, v, size));
     }
-    if (k + 2 > n) break;
-    // From the right: row k beyond the element above the diagonal becomes 0.
-    double* const v = a + k * n + k + 1;
-    const size_t size = n - k - 1;
-    const auto [right, above] = Reflect(v, size, 1);
-    (*e)[k] = above;
-    if (right == 0) continue;
-    for (size_t i = k + 1; i < m; ++i) {
-      double* const row = a + i * n + k + 1;
-      double sum = 0;
-      for (size_t j = 0; j < size; ++j) sum += row[j] * v[j];
-      sum *= right;
-      for (size_t j = 0; j < size; ++j) row[j] -= sum * v[j];
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr size_t kParts = 2;  // that threads share; always as many, so that all runs give the same values
+  static constexpr size_t kFewElements = size_t{1} << 16;  // for which a thread is not worth its start
+
+  double* Row(size_t i) { return a_ + i * n_; }
+
+  // Both reflections of step k, of the rows behind k.
+  absl::Status ReflectRows(size_t k, double right, const double* v, size_t size) {
+    const size_t rows = m_ - k - 1;
+    const auto reflect = [&](size_t part) {
+      std::vector<double>& products = parts_[part];
+      std::fill(products.begin() + static_cast<int64_t>(k) + 1, products.end(), 0);
+      const size_t end = k + 1 + rows * (part + 1) / kParts;
+      for (size_t i = k + 1 + rows * part / kParts; i < end; ++i) {
+        double* const row = Row(i) + k + 1;
+        AddScaled(Row(i)[k], &left_sums_[k + 1], size, row);
+        if (right != 0) AddScaled(-right * Dot(row, v, size), v, size, row);
+        if (i > k + 1) AddScaled(row[0], row, size, &products[k + 1]);
+      }
+    };
+    CASK_RETURN_IF_ERROR(ParallelFor(rows * size > kFewElements ? static_cast<int>(kParts) : 1, kParts, reflect));
+    for (size_t j = k + 1; j < n_; ++j) products_[j] = parts_[0][j] + parts_[1][j];
+    return absl::OkStatus();
+  }
+
+  double* const a_;
+  const size_t m_;
+  const size_t n_;
+  std::vector<double> products_;   // of column k below the diagonal with the columns behind it
+  std::vector<double> left_sums_;  // as Run says
+  std::vector<double> parts_[kParts];
+};
+
+// How many of the eigenvalues of ValuesOf's matrix lie below each of some numbers. Together these take the time of one:
+// a division waits long for the one before.
+constexpr size_t kLanes = 8;
+void CountBelow(const std::vector<double>& squares, double tiny, const double (&x)[kLanes], size_t (&counts)[kLanes]) {
+  double pivots[kLanes];
+  double found[kLanes] = {};
+  for (size_t lane = 0; lane < kLanes; ++lane) pivots[lane] = -x[lane];
+  for (const double square : squares) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      found[lane] += pivots[lane] < 0 ? 1.0 : 0.0;
+      const double least = pivots[lane] < 0 ? -tiny : tiny;
+      const double pivot = std::abs(pivots[lane]) < tiny ? least : pivots[lane];
+      pivots[lane] = -x[lane] - square / pivot;
     }
   }
-  return absl::OkStatus();
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    counts[lane] = static_cast<size_t>(found[lane] + (pivots[lane] < 0 ? 1.0 : 0.0));
+  }
 }
 
 // The eigenvalues of the symmetric tridiagonal matrix with a zero diagonal and these elements beside it are the
 // singular values and their negatives (Golub and Kahan). Finds them by bisection with Sturm sequences: value k lies
-// where the number of eigenvalues below passes k.
-std::vector<double> ValuesOf(const std::vector<double>& d, const std::vector<double>& e) {
+// where the number of eigenvalues below passes 2n - 1 - k.
+absl::StatusOr<std::vector<double>> ValuesOf(const std::vector<double>& d, const std::vector<double>& e,
+                                             absl::FunctionRef<bool()> go_on) {
   const size_t n = d.size();
   std::vector<double> squares;  // of the elements beside the diagonal: d0, e0, d1, ...
   double bound = 0;
@@ -87,27 +155,29 @@ std::vector<double> ValuesOf(const std::vector<double>& d, const std::vector<dou
     bound = std::max(bound, std::abs(d[i]) + (i + 1 < n ? std::abs(e[i]) : 0) + (i > 0 ? std::abs(e[i - 1]) : 0));
   }
   const double tiny = std::numeric_limits<double>::min() * 16 + bound * bound * 1e-40;
-  const auto below = [&](double x) {  // how many eigenvalues are less than x
-    size_t count = 0;
-    double pivot = -x;
-    for (size_t i = 0;; ++i) {
-      if (pivot < 0) ++count;
-      if (i == squares.size()) return count;
-      if (std::abs(pivot) < tiny) pivot = pivot < 0 ? -tiny : tiny;
-      pivot = -x - squares[i] / pivot;
-    }
-  };
   std::vector<double> values(n);
-  double high = bound * (1 + 1e-15);
-  for (size_t k = 0; k < n; ++k) {  // the largest first: value k has 2n - 1 - k eigenvalues below it
-    double low = 0;
-    double top = k > 0 ? std::max(values[k - 1] * (1 + 1e-12), 0.0) : high;
-    for (int round = 0; round < 60 && top - low > bound * 1e-16; ++round) {
-      const double middle = low + (top - low) / 2;
-      (below(middle) >= 2 * n - k ? top : low) = middle;
+  for (size_t k = 0; k < n; k += kLanes) {
+    if (!go_on()) return absl::CancelledError("cancelled");
+    double low[kLanes] = {};
+    double top[kLanes];
+    double middle[kLanes];
+    std::fill_n(top, kLanes, k > 0 ? values[k - 1] * (1 + 1e-12) : bound * (1 + 1e-15));
+    for (int round = 0; round < 60 && *std::max_element(top, top + kLanes) > 0; ++round) {
+      for (size_t lane = 0; lane < kLanes; ++lane) middle[lane] = low[lane] + (top[lane] - low[lane]) / 2;
+      size_t counts[kLanes];
+      CountBelow(squares, tiny, middle, counts);
+      double widest = 0;
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        (counts[lane] + k + lane >= 2 * n ? top : low)[lane] = middle[lane];
+        widest = std::max(widest, top[lane] - low[lane]);
+      }
+      if (widest <= bound * 1e-16) break;
     }
-    values[k] = low + (top - low) / 2;
+    for (size_t lane = 0; lane < kLanes && k + lane < n; ++lane) {
+      values[k + lane] = low[lane] + (top[lane] - low[lane]) / 2;
+    }
   }
+  std::sort(values.rbegin(), values.rend());  // of equal ones the last bit may differ
   return values;
 }
 
@@ -128,19 +198,22 @@ absl::StatusOr<std::vector<double>> SingularValues(const TensorView& matrix, abs
   const auto m = static_cast<size_t>(tall.dim(0));
   const auto n = static_cast<size_t>(tall.dim(1));
   if (n == 0) return std::vector<double>();
-  CASK_ASSIGN_OR_RETURN(const TensorView wide, ConvertTo(tall, DType::kFloat64, MemoryFormat::kContiguous));
-  std::vector<double> elements(wide.data<double>(), wide.data<double>() + wide.num_elements());
+  Tensor wide;
+  CASK_ASSIGN_OR_RETURN(wide, Tensor::Create(DType::kFloat64, TensorShape({tall.dim(0), tall.dim(1)})));
+  CASK_RETURN_IF_ERROR(Convert(tall, &wide));
+  double* const elements = wide.mutable_data<double>();
+  const size_t size = m * n;
   double largest = 0;
-  for (const double x : elements) {
-    if (!std::isfinite(x)) return absl::InvalidArgumentError("some elements are NaN or infinite");
-    largest = std::max(largest, std::abs(x));
+  for (size_t i = 0; i < size; ++i) {
+    if (!std::isfinite(elements[i])) return absl::InvalidArgumentError("some elements are NaN or infinite");
+    largest = std::max(largest, std::abs(elements[i]));
   }
   if (largest == 0) return std::vector<double>(n, 0);
-  for (double& x : elements) x /= largest;  // squares neither overflow nor vanish
+  for (size_t i = 0; i < size; ++i) elements[i] /= largest;  // squares neither overflow nor vanish
   std::vector<double> d(n, 0);
   std::vector<double> e(n, 0);
-  CASK_RETURN_IF_ERROR(Bidiagonalize(&elements, m, n, go_on, &d, &e));
-  std::vector<double> values = ValuesOf(d, e);
+  CASK_RETURN_IF_ERROR(Bidiagonalizer(elements, m, n).Run(go_on, &d, &e));
+  CASK_ASSIGN_OR_RETURN(std::vector<double> values, ValuesOf(d, e, go_on));
   for (double& value : values) value *= largest;
   return values;
 }

@@ -115,6 +115,12 @@ std::string NumberList(absl::Span<const double> values) {
       "[", absl::StrJoin(values, ",", [](std::string* out, double value) { out->append(Number(value)); }), "]");
 }
 
+std::string TextList(absl::Span<const std::string> texts) {
+  return absl::StrCat(
+      "[", absl::StrJoin(texts, ",", [](std::string* out, const std::string& text) { out->append(JsonQuoted(text)); }),
+      "]");
+}
+
 std::string DetailJson(const TensorProfile& profile, int64_t num_elements, const ProfileDetail& detail) {
   const std::vector<double> finite = FiniteSorted(profile.sample);
   std::string json = absl::StrCat("{\"n\":[", absl::StrJoin(profile.counts, ","), "]");
@@ -164,7 +170,9 @@ std::string RowJson(const ReportRow& row) {
   } else {
     absl::StrAppend(&json, "0");
   }
-  return absl::StrCat(json, ",", row.detail, "]");
+  if (row.singular.empty() || row.detail == "0") return absl::StrCat(json, ",", row.detail, "]");
+  return absl::StrCat(json, ",", absl::string_view(row.detail).substr(0, row.detail.size() - 1),
+                      ",\"s\":", row.singular, "}]");
 }
 
 void GroupEqual(std::vector<ReportRow>* rows) {
@@ -183,17 +191,25 @@ void GroupEqual(std::vector<ReportRow>* rows) {
   }
 }
 
-std::string ArchiveJson(const ArchiveReader& archive, const std::vector<ReportRow>& rows) {
-  std::string json =
-      absl::StrCat("{\"path\":", JsonQuoted(archive.path()), ",\"format\":", JsonQuoted(archive.format()),
-                   ",\"files\":", FilesJson(archive), ",\"metadata\":", MetadataJson(archive.file_metadata()),
-                   ",\"values\":", ValuesJson(archive), ",\"notes\":[");
-  absl::StrAppend(&json, absl::StrJoin(archive.notes(), ",", [](std::string* out, const std::string& note) {
-    out->append(JsonQuoted(note));
-  }));
-  json += "],\"tensors\":[";
-  for (size_t i = 0; i < rows.size(); ++i) absl::StrAppend(&json, i > 0 ? ",\n" : "\n", RowJson(rows[i]));
-  return json + "]}";
+std::string SingularJson(const absl::StatusOr<std::vector<double>>& values) {
+  constexpr size_t kMost = 128;
+  if (!values.ok()) return JsonQuoted(values.status().message());
+  const size_t size = values->size();
+  const size_t kept = std::min(size, kMost);
+  std::vector<double> some;
+  for (size_t k = 0; k < kept; ++k) some.push_back((*values)[kept > 1 ? k * (size - 1) / (kept - 1) : 0]);
+  const auto counts = [&](double value) { return value > values->front() * 1e-6; };
+  return absl::StrCat("{\"n\":", size, ",\"rank\":", std::count_if(values->begin(), values->end(), counts),
+                      ",\"v\":", NumberList(some), "}");
+}
+
+void AppendArchive(const ArchiveReader& archive, const std::vector<ReportRow>& rows, PageData* out) {
+  out->Append(absl::StrCat("{\"path\":", JsonQuoted(archive.path()), ",\"format\":", JsonQuoted(archive.format()),
+                           ",\"files\":", FilesJson(archive), ",\"metadata\":", MetadataJson(archive.file_metadata()),
+                           ",\"values\":", ValuesJson(archive), ",\"notes\":", TextList(archive.notes()),
+                           ",\"tensors\":["));
+  for (size_t i = 0; i < rows.size(); ++i) out->Append(absl::StrCat(i > 0 ? ",\n" : "\n", RowJson(rows[i])));
+  out->Append("]}");
 }
 
 }  // namespace tensorcask::report

@@ -2,8 +2,17 @@
 
 const CHANGE_WORDS = { equal: "equal", values: "changed", added: "added", removed: "removed", dtype: "other dtype", shape: "other shape", error: "unreadable" };
 
+// What changed of a tensor. Tensors are compared by value: another dtype may come alone, or with other values.
+function kindsOf(pair) {
+  return pair.otherDType && pair.kind !== "dtype" ? [...(pair.kind === "equal" ? [] : [pair.kind]), "dtype"] : [pair.kind];
+}
+
+function badgesOf(pair) {
+  return kindsOf(pair).map((kind, i) => [i > 0 && " ", h("span", { class: "badge " + kind }, CHANGE_WORDS[kind])]);
+}
+
 function changeTiles() {
-  const counts = (kind) => model.pairs.filter((pair) => pair.kind === kind).length;
+  const counts = (kind) => model.pairs.filter((pair) => kindsOf(pair).includes(kind)).length;
   return h("dl", { class: "tiles changes" }, Object.keys(CHANGE_WORDS).map((kind) => {
     const n = counts(kind);
     return n === 0 && ["error", "dtype", "shape"].includes(kind) ? null
@@ -11,8 +20,11 @@ function changeTiles() {
   }));
 }
 
-function changesView() {
-  const moved = model.pairs.filter((pair) => pair.moved > 0).sort((x, y) => y.moved - x.moved || y.norm - x.norm);
+function movedPairs() {
+  return model.pairs.filter((pair) => pair.moved > 0).sort((x, y) => y.moved - x.moved || y.norm - x.norm);
+}
+
+function movedLayers() {
   const layers = new Map();
   for (const pair of model.pairs) {
     if (pair.norm === null || !pair.a) continue;
@@ -23,18 +35,33 @@ function changesView() {
     ++sum.tensors;
     layers.set(key, sum);
   }
-  const byLayer = [...layers].map(([name, sum]) => ({ name, tensors: sum.tensors, value: sum.before > 0 ? Math.sqrt(sum.squares / sum.before) : sum.squares > 0 ? Infinity : 0 }))
+  return [...layers].map(([name, sum]) => ({ name, tensors: sum.tensors, value: sum.before > 0 ? Math.sqrt(sum.squares / sum.before) : sum.squares > 0 ? Infinity : 0 }))
     .filter((row) => row.value > 0).sort((x, y) => y.value - x.value);
+}
+
+// The tensors and layers that moved most, as two lists.
+function movedCards(moved, most) {
+  const byLayer = movedLayers();
+  return [
+    moved.length > 0 && figure("Moved most, by tensor", "norm of B − A by norm of A", ranking(moved.slice(0, most).map((pair) => ({ name: pair.shown.name, link: pair.shown.link, value: pair.moved, text: movedText(pair.moved) }))),
+      moved.length > most && h("p", { class: "note more" }, h("a", { href: "#tensors?kind=values&sort=moved&order=down" }, `all ${integer(moved.length)} tensors`))),
+    byLayer.length > 0 && figure("Moved most, by layer", "all tensors of a prefix together", ranking(byLayer.slice(0, most).map((row) => ({ name: row.name, value: row.value, text: movedText(row.value),
+      link: "#tensors?mode=glob&sort=moved&order=down&q=" + encodeURIComponent(globOf(row.name) + "*") })), { colour: INK[2] })),
+  ];
+}
+
+function changesView() {
+  const moved = movedPairs();
   const points = model.pairs.filter((pair) => pair.a && pair.b && pair.a.norm > 0 && pair.b.norm > 0).sort((x, y) => (x.moved || 0) - (y.moved || 0)).slice(-1500)
     .map((pair) => ({ x: pair.a.norm, y: pair.b.norm, name: pair.shown.name, link: pair.shown.link, colour: pair.moved > 0 ? INK[5] : INK[0],
       text: `norm ${number(pair.a.norm)} → ${number(pair.b.norm)}${pair.moved ? `, moved ${number(pair.moved, 3)}` : ""}` }));
   const lists = ["added", "removed", "shape", "dtype", "error"].map((kind) => {
-    const pairs = model.pairs.filter((pair) => pair.kind === kind);
+    const pairs = model.pairs.filter((pair) => kindsOf(pair).includes(kind));
     if (pairs.length === 0) return null;
     const type = (tensor) => (tensor ? `${tensor.dtype} ${tensor.shape}` : "");
     return h("section", { class: "card" }, h("h2", {}, h("span", { class: "badge " + kind }, CHANGE_WORDS[kind]), " ", h("span", { class: "count" }, integer(pairs.length))),
       h("ul", { class: "findings" }, pairs.slice(0, 30).map((pair) => h("li", {}, h("a", { href: pair.shown.link }, nameOf(shorten(pair.shown.name, 200))),
-        h("span", { class: "what" }, kind === "error" ? visible(pair.error) : pair.a && pair.b ? `${type(pair.a)} → ${type(pair.b)}` : type(pair.shown))))),
+        h("span", { class: "what" }, kind === "error" ? visible(pair.error) : pair.a && pair.b ? `${type(pair.a)} → ${type(pair.b)}${pair.kind === "equal" ? ", the same values" : ""}` : type(pair.shown))))),
       pairs.length > 30 && h("p", { class: "note" }, h("a", { href: "#tensors?kind=" + kind }, `all ${integer(pairs.length)}`)));
   }).filter(Boolean);
   return [
@@ -43,10 +70,7 @@ function changesView() {
     changeTiles(),
     moved.length === 0 && h("p", { class: "card empty" }, model.pairs.some((pair) => pair.kind !== "equal") ? "No element of a tensor that both have differs." : "Nothing differs."),
     h("div", { class: "columns" },
-      moved.length > 0 && figure("Moved most, by tensor", "norm of B − A by norm of A", ranking(moved.slice(0, 20).map((pair) => ({ name: pair.shown.name, link: pair.shown.link, value: pair.moved, text: movedText(pair.moved) }))),
-        moved.length > 20 && h("p", { class: "note" }, h("a", { href: "#tensors?kind=values&sort=moved&order=down" }, `all ${integer(moved.length)}`))),
-      byLayer.length > 0 && figure("Moved most, by layer", "all tensors of a prefix together", ranking(byLayer.slice(0, 20).map((row) => ({ name: row.name, value: row.value, text: movedText(row.value),
-        link: "#tensors?mode=glob&sort=moved&order=down&q=" + encodeURIComponent(row.name.replace(/[*?[]/g, "[$&]") + "*") })), { colour: INK[2] })),
+      movedCards(moved, 20),
       points.length > 0 && figure("Norms", "orange: the tensor changed; on the line: the norm did not", scatter(points, { label: `Norms of ${count(points.length, "tensor")} in A and B`, xLabel: "norm in A", yLabel: "norm in B" })),
       moved.length > 1 && movedHistogram(moved), lists),
   ];

@@ -6,6 +6,8 @@ const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", 
 const BLUES = ["#e3eef8", "#c3daef", "#97bfe0", "#659fcd", "#3a7eb8", "#1f5e9c", "#0d3d73"];
 const DIVERGING = ["#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b"];
 
+const NOT_FINITE = [255, 0, 200];
+
 function parseColour(hex) {
   return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 }
@@ -40,7 +42,7 @@ const resized = new ResizeObserver((entries) => {
 
 // A place for what draw(width) returns.
 function chart(draw, attributes) {
-  const place = h("div", { class: "chart", ...attributes });
+  const place = h("div", { class: "chart", ...(attributes || {}) });
   place.draw = draw;
   resized.observe(place);
   return place;
@@ -106,9 +108,9 @@ function histogram(series, low, high, { label, log = false, height = 220, tickX 
 }
 
 // Lines over steps: values may be null. A point that stands alone is a dot.
-function lines(series, labels, { label, height = 200, log = false, small = false, yLabel = "" } = {}) {
+function lines(series, labels, { label, height = 200, log = false, small = false, yLabel = "", xLabel = "", textY = (y) => number(y, 3), text = (y) => number(y, 6) } = {}) {
   return chart((width) => {
-    const margin = small ? { top: 8, right: 8, bottom: 18, left: 44 } : { top: 18, right: 16, bottom: 32, left: 56 };
+    const margin = small ? { top: 8, right: 10, bottom: 18, left: 52 } : { top: yLabel ? 26 : 12, right: 16, bottom: xLabel ? 36 : 22, left: 60 };
     const all = series.flatMap((one) => one.values).filter((v) => v !== null && (!log || v > 0));
     if (all.length === 0) return h("p", { class: "note" }, "No values.");
     let [low, high] = [Math.min(...all), Math.max(...all)];
@@ -122,9 +124,10 @@ function lines(series, labels, { label, height = 200, log = false, small = false
     return canvasOf(width, height, label,
       svg("g", { class: "axis" },
         grid.map((tick) => [svg("line", { class: "grid", x1: margin.left, x2: width - margin.right, y1: y(tick), y2: y(tick) }),
-          svg("text", { x: margin.left - 6, y: y(tick) + 4, "text-anchor": "end" }, number(tick, 3))]),
+          svg("text", { x: margin.left - 6, y: y(tick) + 4, "text-anchor": "end" }, textY(tick))]),
         ticks.map((i) => svg("text", { x: x(i), y: height - margin.bottom + 14,
           "text-anchor": i === 0 ? "start" : i === last ? "end" : "middle" }, shorten(visible(labels[i]), 14))),
+        xLabel && svg("text", { class: "label", x: width - margin.right, y: height - 2, "text-anchor": "end" }, xLabel),
         yLabel && svg("text", { class: "label", x: 2, y: 11 }, yLabel)),
       series.map((one) => {
         const points = one.values.map((v, i) => (v === null || (log && v <= 0) ? null : [x(i), y(v)]));
@@ -134,7 +137,7 @@ function lines(series, labels, { label, height = 200, log = false, small = false
         });
         return svg("g", {}, svg("path", { d: path, fill: "none", stroke: one.colour, "stroke-width": small ? 1.5 : 2, "stroke-linejoin": "round" }),
           points.map((point, i) => point && (points.length <= 40) && svg("circle", { cx: point[0], cy: point[1], r: small ? 2 : 3, fill: one.colour },
-            svg("title", {}, `${visible(labels[i])}: ${number(one.values[i], 6)}`))));
+            svg("title", {}, `${visible(labels[i])}: ${one.name ? one.name + " " : ""}${text(one.values[i])}`))));
       }));
   });
 }
@@ -171,27 +174,53 @@ function ranking(rows, { most, colour = INK[0] } = {}) {
   }));
 }
 
-// A picture of numbers from 0 (not finite) to 255, `columns` in a row.
-function heatMap(cells, rows, columns, low, high, label) {
+// A picture of numbers from 0 (not finite) to 255, `columns` in a row, with the indices of both axes:
+// {cells, rows, columns, low, high, down: {axis, size} or null, across: {axis, size}, label}.
+function heatMap({ cells, rows, columns, low, high, down, across, label }) {
   const diverges = low < 0 && high > 0;
   const largest = Math.max(Math.abs(low), Math.abs(high));
-  const colourOf = (byte) => {
-    const value = low + ((high - low) * (byte - 1)) / 254;
-    return diverges ? mixed(DIVERGING, 0.5 + value / largest / 2) : mixed(RAMP, high > low ? (value - low) / (high - low) : 0.5);
-  };
-  const colours = Array.from({ length: 256 }, (_, byte) => (byte === 0 ? [255, 0, 200] : colourOf(byte)));
+  const valueOf = (byte) => low + ((high - low) * (byte - 1)) / 254;
+  const colourOf = (byte) => diverges ? mixed(DIVERGING, 0.5 + valueOf(byte) / largest / 2) : mixed(RAMP, high > low ? (valueOf(byte) - low) / (high - low) : 0.5);
+  const colours = Array.from({ length: 256 }, (_, byte) => (byte === 0 ? NOT_FINITE : colourOf(byte)));
   const canvas = h("canvas", { class: "heat", width: columns, height: rows, role: "img", "aria-label": label });
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(columns, rows);
-  cells.forEach((byte, i) => {
-    image.data.set([...colours[byte], 255], 4 * i);
-  });
-  context.putImageData(image, 0, 0);
-  canvas.style.aspectRatio = `${columns} / ${rows}`;
-  if (rows > 4 * columns || columns > 4 * rows) canvas.style.aspectRatio = columns > rows ? "4 / 1" : "1 / 2";
+  const image = canvas.getContext("2d").createImageData(columns, rows);
+  cells.forEach((byte, i) => image.data.set([...colours[byte], 255], 4 * i));
+  canvas.getContext("2d").putImageData(image, 0, 0);
   const bar = h("canvas", { class: "scale", width: 254, height: 1, "aria-hidden": "true" });
   const scale = bar.getContext("2d").createImageData(254, 1);
   for (let i = 0; i < 254; ++i) scale.data.set([...colours[i + 1], 255], 4 * i);
   bar.getContext("2d").putImageData(scale, 0, 0);
-  return h("div", { class: "heatmap" }, canvas, h("div", { class: "scalebar" }, h("span", {}, `≤ ${number(low, 3)}`), bar, h("span", {}, `≥ ${number(high, 3)}`)));
+  const about = h("span", { class: "about" });
+  const indexOf = (k, count, size) => Math.floor((k * size) / count);
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    const column = Math.min(Math.max(Math.floor(((event.clientX - box.left) / box.width) * columns), 0), columns - 1);
+    const row = Math.min(Math.max(Math.floor(((event.clientY - box.top) / box.height) * rows), 0), rows - 1);
+    const byte = cells[row * columns + column];
+    const place = [down && indexOf(row, rows, down.size), indexOf(column, columns, across.size)].filter((index) => index !== null).map(integer);
+    about.textContent = `[${place.join(", ")}]: ${byte === 0 ? "not finite" : `about ${number(valueOf(byte), 3)}`}`;
+  });
+  canvas.addEventListener("pointerleave", () => { about.textContent = ""; });
+  const frame = chart((width) => {
+    const margin = { left: down ? 52 : 4, right: 14, top: down ? 20 : 4, bottom: 34 };
+    const ratio = Math.min(Math.max(columns / rows, 0.6), 5);
+    const wide = Math.max(Math.min(width - margin.left - margin.right, 460, down ? 400 * ratio : 460), 20);
+    const tall = down ? Math.round(wide / ratio) : 36;
+    Object.assign(canvas.style, { left: margin.left + "px", top: margin.top + "px", width: wide + "px", height: tall + "px" });
+    const ticksOf = (size, length) => d3.scaleLinear().domain([0, size]).ticks(Math.max(1, Math.min(6, length / 60))).filter((tick) => Number.isInteger(tick) && tick < size);
+    const element = svg("svg", { width: margin.left + wide + margin.right, height: margin.top + tall + margin.bottom, "aria-hidden": "true" }, svg("g", { class: "axis" },
+      ticksOf(across.size, wide).map((tick) => {
+        const x = margin.left + ((tick + 0.5) / across.size) * wide;
+        return [svg("line", { x1: x, x2: x, y1: margin.top + tall, y2: margin.top + tall + 4 }), svg("text", { x, y: margin.top + tall + 16, "text-anchor": "middle" }, integer(tick))];
+      }),
+      down && ticksOf(down.size, tall).map((tick) => {
+        const y = margin.top + ((tick + 0.5) / down.size) * tall;
+        return [svg("line", { x1: margin.left - 4, x2: margin.left, y1: y, y2: y }), svg("text", { x: margin.left - 7, y: y + 4, "text-anchor": "end" }, integer(tick))];
+      }),
+      down && svg("text", { class: "label", x: 2, y: 12 }, `axis ${down.axis} ↓`),
+      svg("text", { class: "label", x: margin.left + wide, y: margin.top + tall + 30, "text-anchor": "end" }, `axis ${across.axis} →`)));
+    return [canvas, element];
+  }, { class: "chart heatframe" });
+  const swatch = cells.includes(0) && h("span", { class: "key" }, h("span", { class: "swatch notfinite", "aria-hidden": "true" }), "not finite");
+  return h("div", { class: "heatmap" }, frame, h("div", { class: "scalebar" }, h("span", {}, `≤ ${number(low, 3)}`), bar, h("span", {}, `≥ ${number(high, 3)}`), swatch, about));
 }

@@ -11,52 +11,85 @@ function ask(path, parameters) {
 function liveCards(tensor) {
   if (!model.live || tensor.error || model.kind !== "file") return [];
   const cards = [valuesCard(tensor)];
-  if (tensor.dims.length === 2 && tensor.measured && tensor.elements > 0 && Math.max(...tensor.dims) <= 4096) cards.push(singularCard(tensor));
+  if (tensor.dims.length === 2 && tensor.measured && tensor.elements > 0 && Math.max(...tensor.dims) <= 4096 && !(tensor.detail && tensor.detail.s)) cards.push(singularCard(tensor));
   return cards;
 }
 
-// The elements as a grid: the last two axes, in pages; the other axes at one index.
+// The elements as a grid of two axes, in pages; the other axes are at one index.
 function valuesCard(tensor) {
-  const rank = tensor.dims.length;
-  const [rows, columns] = [rank > 1 ? tensor.dims[rank - 2] : 1, rank > 0 ? tensor.dims[rank - 1] : 1];
+  const { dims } = tensor;
+  const rank = dims.length;
   const [high, wide] = [16, 8];
-  const state = { row: 0, column: 0, at: tensor.dims.slice(0, -2).map(() => 0) };
+  const state = { down: rank - 2, across: rank - 1, at: dims.map(() => 0) };
   const place = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Elements" });
   const where = h("span", { class: "note", "aria-live": "polite" });
+  const controls = h("div", { class: "choices" });
+  const sizeOf = (axis) => (axis < 0 ? 1 : dims[axis]);
+  const lengthOf = (axis) => (axis === state.down ? high : axis === state.across ? wide : 1);
+  let asked = 0;
   const show = () => {
-    const starts = [...state.at, ...(rank > 1 ? [state.row] : []), ...(rank > 0 ? [state.column] : [])];
-    const lengths = [...state.at.map(() => 1), ...(rank > 1 ? [Math.min(high, rows - state.row)] : []), ...(rank > 0 ? [Math.min(wide, columns - state.column)] : [])];
-    ask("values", { tensor: tensor.index, start: starts.join(","), length: lengths.join(",") }).then((values) => {
-      const across = lengths[rank - 1] || 1;
-      place.replaceChildren(h("table", { class: "plain elements" }, h("thead", {}, h("tr", {}, h("td", {}), Array.from({ length: across }, (_, i) => h("th", { scope: "col", class: "n" }, integer(state.column + i))))),
-        h("tbody", {}, Array.from({ length: Math.ceil(values.length / across) }, (_, r) => h("tr", {}, h("th", { scope: "row", class: "n" }, integer(state.row + r)),
-          values.slice(r * across, (r + 1) * across).map((x) => h("td", { class: "n" }, visible(shorten(x, 60)))))))));
-      where.textContent = `rows ${integer(state.row)} to ${integer(state.row + Math.ceil(values.length / across) - 1)} of ${integer(rows)}, columns ${integer(state.column)} to ${integer(state.column + across - 1)} of ${integer(columns)}`;
+    const lengths = dims.map((size, axis) => Math.min(lengthOf(axis), size - state.at[axis]));
+    const [rows, columns] = [state.down < 0 ? 1 : lengths[state.down], state.across < 0 ? 1 : lengths[state.across]];
+    const [top, left] = [state.down < 0 ? 0 : state.at[state.down], state.across < 0 ? 0 : state.at[state.across]];
+    const turn = ++asked;
+    ask("values", { tensor: tensor.index, start: state.at.join(","), length: lengths.join(",") }).then((values) => {
+      if (turn !== asked) return; // the reader has gone on
+      const at = (row, column) => values[state.down > state.across ? column * rows + row : row * columns + column];
+      place.replaceChildren(h("table", { class: "plain elements" }, h("thead", {}, h("tr", {}, h("td", {}), Array.from({ length: columns }, (_, i) => h("th", { scope: "col", class: "n" }, integer(left + i))))),
+        h("tbody", {}, Array.from({ length: rows }, (_, row) => h("tr", {}, h("th", { scope: "row", class: "n" }, integer(top + row)),
+          Array.from({ length: columns }, (_, column) => h("td", { class: "n" }, visible(shorten(at(row, column), 60)))))))));
+      const range = (axis, first, length) => `axis ${axis}: ${integer(first)} to ${integer(first + length - 1)} of ${integer(dims[axis])}`;
+      where.textContent = [state.down >= 0 && range(state.down, top, rows), state.across >= 0 && range(state.across, left, columns)].filter(Boolean).join(" · ");
     }, (error) => place.replaceChildren(h("p", { class: "problem" }, visible(error.message))));
   };
-  const go = (key, step, most) => h("button", { type: "button", onclick: () => { state[key] = Math.min(Math.max(state[key] + step, 0), Math.max(0, most - 1)); show(); } },
-    { row: step < 0 ? "↑" : "↓", column: step < 0 ? "←" : "→" }[key]);
-  const box = (axis) => {
-    const input = h("input", { type: "number", id: "at-" + axis, min: 0, max: tensor.dims[axis] - 1, value: 0, onchange: () => { state.at[axis] = Math.min(Math.max(Number(input.value) || 0, 0), tensor.dims[axis] - 1); input.value = state.at[axis]; show(); } });
-    return h("label", { for: input.id }, `axis ${axis} `, input);
+  const move = (axis, to) => {
+    state.at[axis] = Math.min(Math.max(Math.floor(to) || 0, 0), dims[axis] - 1);
+    const input = document.getElementById("at-" + axis);
+    if (input) input.value = state.at[axis];
+    show();
   };
+  const box = (axis) => {
+    const input = h("input", { type: "number", id: "at-" + axis, min: 0, max: dims[axis] - 1, value: state.at[axis], onchange: () => move(axis, Number(input.value)) });
+    return h("label", { for: input.id }, rank > 2 || axis !== state.down && axis !== state.across ? `axis ${axis} ` : axis === state.down ? "row " : "column ", axis === state.down || axis === state.across ? "from " : "at ", input);
+  };
+  const step = (axis, by, sign, word) => h("button", { type: "button", "aria-label": word, title: word, onclick: () => {
+    if (by < 0 || state.at[axis] + by < dims[axis]) move(axis, state.at[axis] + by);
+  } }, sign);
+  const choice = (key, word) => {
+    const select = h("select", { id: "elements-" + key, onchange: () => {
+      const chosen = Number(select.value);
+      const other = key === "down" ? "across" : "down";
+      if (state[other] === chosen) state[other] = state[key];
+      state[key] = chosen;
+      build();
+      document.getElementById(select.id).focus();
+      show();
+    } }, dims.map((size, axis) => h("option", { value: axis, selected: axis === state[key] }, `axis ${axis} (${integer(size)})`)));
+    return h("label", { for: select.id }, word, " ", select);
+  };
+  function build() {
+    const { down, across } = state;
+    controls.replaceChildren(...[
+      ...(rank > 2 ? [choice("down", "down"), choice("across", "across")] : []),
+      ...dims.map((size, axis) => size > lengthOf(axis) && box(axis)),
+      sizeOf(down) > high && [step(down, -high, "↑", "Rows before"), step(down, high, "↓", "Rows after")],
+      sizeOf(across) > wide && [step(across, -wide, "←", "Columns before"), step(across, wide, "→", "Columns after")], where].flat().filter(Boolean));
+  }
+  build();
   if (tensor.elements > 0) show();
   else place.append("The tensor has no elements.");
-  const buttons = [rows > high && go("row", -high, rows), rows > high && go("row", high, rows), columns > wide && go("column", -wide, columns), columns > wide && go("column", wide, columns)].filter(Boolean);
-  for (const [button, word] of buttons.map((button) => [button, { "↑": "Rows before", "↓": "Rows after", "←": "Columns before", "→": "Columns after" }[button.textContent]])) button.setAttribute("aria-label", word);
-  return figure("Elements", "read from the file", h("div", { class: "choices" }, state.at.map((_, axis) => box(axis)), buttons, where), place);
+  return figure("Elements", "read from the file", controls, place);
 }
 
 function singularCard(tensor) {
-  const place = h("div", {});
+  const place = h("div", { class: "asked" });
   const button = h("button", { type: "button", onclick: () => {
     button.disabled = true;
-    place.replaceChildren(h("p", { class: "note" }, "Computing …"));
+    place.replaceChildren(h("p", { class: "note" }, tensor.elements > 1e6 ? "Computing: this takes up to a minute …" : "Computing …"));
     ask("singular", { tensor: tensor.index }).then((values) => {
-      const rank = values.filter((x) => x > values[0] * 1e-6).length;
-      place.replaceChildren(lines([{ values, colour: INK[3] }], values.map((_, i) => String(i + 1)), { label: "Singular values", log: true }),
-        facts([["largest", number(values[0], 7)], ["smallest", number(values[values.length - 1], 7)], ["above 10⁻⁶ of the largest", integer(rank)]]));
+      card.replaceWith(singularFigure({ n: values.length, rank: values.filter((x) => x > values[0] * 1e-6).length, v: values }));
     }, (error) => { button.disabled = false; place.replaceChildren(h("p", { class: "problem" }, visible(error.message))); });
   } }, "Compute");
-  return figure("Singular values", "of the whole matrix", h("div", { class: "choices" }, button), place);
+  const card = figure("Singular values", "of the whole matrix", h("div", { class: "choices" }, button), place);
+  return card;
 }

@@ -20,6 +20,7 @@ class TensorOfReport {
     this.elements = this.dims.reduce((product, dim) => product * dim, 1);
     this.pair = null;
     this.series = null;
+    this.lower = null;
   }
 
   setStatistics(statistics, detail) {
@@ -36,6 +37,7 @@ class TensorOfReport {
   get shape() { return shapeText(this.dims); }
   get ratio() { return this.bytes > 0 && !this.alias ? this.stored / this.bytes : null; }
   get sparsity() { return this.measured && this.elements > 0 ? this.zeros / this.elements : null; }
+  get lowerName() { return (this.lower ??= this.name.toLowerCase()); }
   get link() { return tensorLink(this.name); }
   // Whether the sample is the whole tensor.
   get sampled() { return this.detail ? this.detail.n.reduce((product, n) => product * n, 1) < this.elements : false; }
@@ -52,7 +54,8 @@ function buildModel(document) {
     tensors: archive.tensors.map((row, index) => new TensorOfReport(row, index)),
   }));
   const last = archives[archives.length - 1];
-  const built = { kind: document.kind, live: document.live, archives, tensors: last.tensors, pairs: [], run: null };
+  const built = { kind: document.kind, live: document.live, include: document.include, rename: document.rename, archives,
+    tensors: last.tensors, pairs: [], run: null };
   if (document.pairs) {
     built.pairs = document.pairs.map((row) => pairOf(row, archives));
     // Tensors that only the first file has are shown, too.
@@ -72,6 +75,7 @@ function pairOf(row, archives) {
   const pair = { a: a < 0 ? null : archives[0].tensors[a], b: b < 0 ? null : archives[1].tensors[b], kind, different,
     maxAbsolute, maxRelative, norm, error, detail: detail || null };
   pair.shown = pair.b || pair.a;
+  pair.otherDType = Boolean(pair.a && pair.b && pair.a.dtype !== pair.b.dtype);
   pair.shown.pair = pair;
   // By how much the tensor moved, as a part of what it was.
   pair.moved = norm === null || !pair.a ? null : pair.a.norm > 0 ? norm / pair.a.norm : norm > 0 ? Infinity : 0;
@@ -79,7 +83,11 @@ function pairOf(row, archives) {
 }
 
 function runOf(run, tensors) {
-  const series = run.tensors.map(([name, norms, changes, largest, bad]) => ({ name, norms, changes, largest, bad }));
+  const list = (values) => (Array.isArray(values) ? values : run.steps.map(() => values)); // one number: the same in each step
+  const series = run.tensors.map(([name, ...lists]) => {
+    const [norms, changes, largest, bad, sizes] = lists.map(list);
+    return { name, norms, changes, largest, bad, sizes };
+  });
   const byName = new Map(series.map((one) => [one.name, one]));
   for (const tensor of tensors) tensor.series = byName.get(tensor.name) || null;
   const steps = run.steps.map(([label, path, bytes, tensors]) => ({ label, path, bytes, tensors }));

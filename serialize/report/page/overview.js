@@ -288,6 +288,12 @@ function valueTree(value, depth) {
   return list;
 }
 
+// What a reader of two files asks first.
+function movedOverview() {
+  const moved = movedPairs();
+  return moved.length > 0 && h("div", { class: "columns first" }, movedCards(moved, 5));
+}
+
 function overviewView() {
   const archive = model.archives[model.archives.length - 1];
   const encodings = new Set(model.tensors.map((tensor) => tensor.encoding));
@@ -298,7 +304,7 @@ function overviewView() {
     h("p", { class: "subtitle" }, model.archives.map((one) => one.format).filter((format, i, all) => all.indexOf(format) === i).join(" and "), " · ", nameOf(archive.path)),
     model.tensors.length === 0 && h("p", { class: "card empty" }, "The file has no tensors."),
     tilesOf(model),
-    model.kind === "diff" && changeTiles(),
+    model.kind === "diff" && [changeTiles(), movedOverview()],
     model.kind === "run" && jumpsCard(5),
     mapCard(),
     h("div", { class: "columns" },

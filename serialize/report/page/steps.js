@@ -49,7 +49,9 @@ function seriesLink(series) {
   return model.byName.has(series.name) ? h("a", { href: tensorLink(series.name), title: visible(shorten(series.name, 300)) }, nameOf(shorten(series.name, 160))) : nameOf(shorten(series.name, 160));
 }
 
-const METRICS = { norms: "norm", changes: "change since the step before", largest: "largest |x|", bad: "NaN and infinite elements" };
+const METRICS = { norms: "norm", changes: "change since the step before", largest: "largest |x|", bad: "NaN and infinite elements", sizes: "bytes in the file" };
+
+const IN_BYTES = { textY: bytes, text: bytes };
 
 function stepsView() {
   const { steps, series } = model.run;
@@ -65,7 +67,7 @@ function stepsView() {
     const sorted = state.order === "name" ? series : series.slice().sort((x, y) => sizes.get(y) - sizes.get(x) || span(y) - span(x));
     const range = labels.slice(state.from, state.to + 1);
     place.replaceChildren(...sorted.slice(0, state.shown).map((one) => h("figure", { class: "card multiple" }, h("figcaption", {}, seriesLink(one)),
-      lines([{ values: one[state.metric].slice(state.from, state.to + 1), colour: INK[0] }], range, { label: `${METRICS[state.metric]} of ${visible(shorten(one.name, 100))}`, height: 120, small: true, log: state.log && state.metric !== "bad" }))));
+      lines([{ values: one[state.metric].slice(state.from, state.to + 1), colour: INK[0] }], range, { label: `${METRICS[state.metric]} of ${visible(shorten(one.name, 100))}`, height: 120, small: true, log: state.log && state.metric !== "bad", ...(state.metric === "sizes" ? IN_BYTES : {}) }))));
     more.hidden = sorted.length <= state.shown;
     table.replaceChildren(jumpsCard(12, state.from, state.to));
   };
@@ -84,7 +86,7 @@ function stepsView() {
     h("h1", {}, "Steps"),
     h("div", { class: "toolbar" }, select("from", numbered, "from"), select("to", numbered, "to"), select("metric", Object.entries(METRICS), "draw"), select("order", Object.entries(orders), "order"), h("label", { for: "steps-log" }, logs, " logarithmic")),
     table, place, h("p", { class: "center" }, more),
-    h("div", { class: "columns" }, figure("Size in the file", "all tensors", lines([{ values: steps.map((step) => step.bytes), colour: INK[2] }], labels, { label: "Bytes of each step", yLabel: "bytes" })),
+    h("div", { class: "columns" }, figure("Size in the file", "all tensors", lines([{ values: steps.map((step) => step.bytes), colour: INK[2] }], labels, { label: "Bytes of each step", ...IN_BYTES })),
       h("section", { class: "card" }, h("h2", {}, "Files of the steps"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Files of the steps" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "step"), h("th", { scope: "col" }, "path"), h("th", { scope: "col", class: "n" }, "tensors"), h("th", { scope: "col", class: "n" }, "bytes"))),
         h("tbody", {}, steps.map((step) => h("tr", {}, h("th", { scope: "row" }, visible(shorten(step.label, 60))), h("td", { class: "path" }, nameOf(step.path)), h("td", { class: "n" }, integer(step.tensors)), h("td", { class: "n" }, bytes(step.bytes))))))))),
   ];
@@ -102,6 +104,6 @@ function largestStep(series, from, to) {
 
 function seriesCards(series) {
   const labels = model.run.steps.map((step) => step.label);
-  return [["norms", "Norm", "of all elements"], ["changes", "Change", "norm of the change since the step before, by the norm before; of a sample"], ["largest", "Largest |x|", "of the finite elements"]].map(([key, title, note]) =>
-    figure(title + " over the steps", note, lines([{ values: series[key], colour: INK[0] }], labels, { label: `${title} over the steps` })));
+  return [["norms", "Norm", "of all elements"], ["changes", "Change", "norm of the change since the step before, by the norm before; of a sample"], ["largest", "Largest |x|", "of the finite elements"], ["sizes", "Bytes in the file", ""]].map(([key, title, note]) =>
+    figure(title + " over the steps", note, lines([{ values: series[key], colour: INK[0] }], labels, { label: `${title} over the steps`, ...(key === "sizes" ? IN_BYTES : {}) })));
 }

@@ -5,8 +5,8 @@ const ROW_HEIGHT = 30;
 // id, heading, value for sorting and CSV, text, and whether it is a number.
 const COLUMNS = [
   { id: "name", title: "name", value: (t) => t.name },
-  { id: "dtype", title: "dtype", value: (t) => t.dtype },
-  { id: "shape", title: "shape", value: (t) => t.shape, order: (t) => t.elements },
+  { id: "dtype", title: "dtype", value: (t) => (t.pair && t.pair.otherDType ? `${t.pair.a.dtype} → ${t.pair.b.dtype}` : t.dtype) },
+  { id: "shape", title: "shape", value: (t) => (t.pair && t.pair.kind === "shape" ? `${t.pair.a.shape} → ${t.pair.b.shape}` : t.shape), order: (t) => t.elements },
   { id: "elements", title: "elements", value: (t) => t.elements, text: (t) => integer(t.elements) },
   { id: "bytes", title: "bytes", value: (t) => t.bytes, text: (t) => bytes(t.bytes) },
   { id: "stored", title: "in the file", value: (t) => t.stored, text: (t) => bytes(t.stored), optional: true },
@@ -28,7 +28,7 @@ const COLUMNS = [
   { id: "shard", title: "file number", value: (t) => (t.shard >= 0 ? t.shard : null), optional: true },
   { id: "offset", title: "offset", value: (t) => (t.offset >= 0 ? t.offset : null), text: (t) => (t.offset >= 0 ? integer(t.offset) : NONE), optional: true },
   { id: "problems", title: "findings", value: (t) => (t.problems || []).length, optional: true },
-  { id: "kind", title: "change", of: "diff", value: (t) => t.pair.kind },
+  { id: "kind", title: "change", of: "diff", value: (t) => kindsOf(t.pair).map((kind) => CHANGE_WORDS[kind]).join(", ") },
   { id: "moved", title: "moved", of: "diff", value: (t) => t.pair.moved, text: (t) => number(t.pair.moved, 3) },
   { id: "different", title: "elements that differ", of: "diff", value: (t) => t.pair.different, text: (t) => integer(t.pair.different) },
   { id: "maxAbsolute", title: "largest |a − b|", of: "diff", value: (t) => t.pair.maxAbsolute },
@@ -52,31 +52,42 @@ function shownColumns() {
   return columnsOfKind().filter((column) => tableState.columns.has(column.id));
 }
 
-// A function that says whether a name matches, or the message of a bad pattern.
+// A function that says whether the name of a tensor matches, or the message of a bad pattern.
 function matcher(query, mode) {
   if (query === "") return () => true;
   if (mode === "text") {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-    return (name) => { const lower = name.toLowerCase(); return words.every((word) => lower.includes(word)); };
+    return (tensor) => words.every((word) => tensor.lowerName.includes(word));
   }
   try {
     const pattern = mode === "glob" ? globPattern(query) : new RegExp(query, "u");
-    return (name) => pattern.test(name);
+    return (tensor) => pattern.test(tensor.name) || (mode === "glob" && tensor.name === query);
   } catch (error) {
-    return mode === "glob" ? "This is not a pattern of the shell." : "This is not a regular expression.";
+    return mode === "glob" ? "This is not a pattern: [z-a] has its letters the wrong way round." : "This is not a regular expression.";
   }
+}
+
+// All tensors in the order of the table. Kept: a search of 100,000 names does not sort them again.
+let sorted = { by: null, tensors: null };
+function sortedTensors() {
+  const by = `${tableState.sort} ${tableState.down}`;
+  if (sorted.by !== by) sorted = { by, tensors: sortTensors() };
+  return sorted.tensors;
 }
 
 function chosenTensors() {
   const matches = matcher(tableState.query, tableState.mode);
   if (typeof matches === "string") return matches;
   const { dtype, problem, kind } = tableState;
-  const chosen = model.tensors.filter((t) => matches(t.name) && (dtype === "" || t.dtype === dtype) &&
-    (problem === "" || (t.problems || []).some((one) => problem === "any" || one.id === problem)) && (kind === "" || t.pair.kind === kind));
+  return sortedTensors().filter((t) => matches(t) && (dtype === "" || t.dtype === dtype) &&
+    (problem === "" || (t.problems || []).some((one) => problem === "any" || one.id === problem)) && (kind === "" || kindsOf(t.pair).includes(kind)));
+}
+
+function sortTensors() {
   const column = columnsOfKind().find((one) => one.id === tableState.sort) || COLUMNS[0];
   const key = column.order || column.value;
   const sign = tableState.down ? -1 : 1;
-  const keyed = chosen.map((tensor) => [key(tensor), tensor]);
+  const keyed = model.tensors.map((tensor) => [key(tensor), tensor]);
   const missing = (x) => x === null || x === undefined || x === "";
   keyed.sort(([x, first], [y, second]) => {
     if (missing(x) || missing(y)) return missing(x) - missing(y) || first.index - second.index; // last in both directions
@@ -103,7 +114,7 @@ function tableView(parameters) {
   const problems = CHECKS.filter((check) => model.findings.some((one) => one.id === check.id));
   const problem = h("select", { id: "problem", "aria-label": "Findings" }, option("", "with or without findings", tableState.problem), option("any", "with findings", tableState.problem),
     problems.map((check) => option(check.id, check.title, tableState.problem)));
-  const kinds = model.kind === "diff" ? [...new Set(model.pairs.map((pair) => pair.kind))].sort() : [];
+  const kinds = model.kind === "diff" ? [...new Set(model.pairs.flatMap(kindsOf))].sort() : [];
   const kind = h("select", { id: "kind", "aria-label": "Change" }, option("", "all changes", tableState.kind), kinds.map((one) => option(one, CHANGE_WORDS[one], tableState.kind)));
   const found = h("span", { class: "found", id: "found", "aria-live": "polite" });
   const head = h("tr", {});
@@ -142,7 +153,7 @@ function tableView(parameters) {
         return h("th", { scope: "row" }, h("a", { href: tensor.link, title: visible(shorten(tensor.name, 400)) }, nameOf(shorten(tensor.name, 300))),
           level && h("span", { class: "level " + level, title: LEVELS[level][1] }, " ", LEVELS[level][0]));
       }
-      if (column.id === "kind") return h("td", {}, h("span", { class: "badge " + tensor.pair.kind }, CHANGE_WORDS[tensor.pair.kind]));
+      if (column.id === "kind") return h("td", {}, badgesOf(tensor.pair));
       const value = column.value(tensor);
       return h("td", { class: TEXTS.has(column.id) ? "" : "n" }, column.text ? column.text(tensor) : TEXTS.has(column.id) ? visible(shorten(value, 200)) : number(value));
     }));
@@ -211,7 +222,11 @@ function tableView(parameters) {
     const lines = [columns.map((column) => csvField(column.title)), ...rows.map((tensor) => columns.map((column) => csvField(column.value(tensor))))];
     copyText(lines.map((line) => line.join(",")).join("\r\n") + "\r\n", count(rows.length, "row") + " as CSV");
   };
-  const copyCommand = () => copyText(commandFor(rows), "a command");
+  const copyCommand = () => {
+    if (rows.length === 0) { announce("There is no tensor to name"); return; }
+    const [command, named] = commandFor(rows);
+    copyText(command, named < rows.length ? `a command for the first ${integer(named)} of ${count(rows.length, "tensor")}` : `a command for ${count(rows.length, "tensor")}`);
+  };
   queueMicrotask(() => { drawHead(); update(); frame.scrollTop = tableState.scroll || 0; draw(true); });
   tableView.leave = () => { tableState.scroll = frame.scrollTop; };
   return [
@@ -223,11 +238,28 @@ function tableView(parameters) {
   ];
 }
 
-// The command of the tool that lists these tensors.
+const MOST_COMMAND = 100000; // characters: a system takes 128 KiB of one word, and 2 MiB of all
+
+// The command of the tool that lists these tensors, and how many of them.
 function commandFor(rows) {
-  const paths = model.archives.map((archive) => shellWord(archive.path)).join(" ");
-  const command = `tensorcask ${model.kind === "diff" ? "diff" : "stats"} ${paths}`;
-  if (rows.length === model.tensors.length) return command;
-  if (tableState.mode === "glob" && tableState.query && !tableState.dtype && !tableState.problem && !tableState.kind) return `${command} ${shellWord(tableState.query)}`;
-  return `${command} ${rows.slice(0, 1000).map((tensor) => shellWord(tensor.name)).join(" ")}`;
+  const isDiff = model.kind === "diff";
+  const options = isDiff ? ["--cast", ...model.rename.flatMap((rule) => ["--rename", shellWord(rule)])] : [];
+  const paths = model.archives.map((archive) => archive.path);
+  const isGlob = tableState.mode === "glob" && tableState.query && !tableState.dtype && !tableState.problem && !tableState.kind;
+  let words = rows.length === model.tensors.length ? model.include : isGlob && model.include.length === 0 ? [tableState.query] : null;
+  let named = rows.length;
+  if (words === null) {
+    words = [];
+    let size = 0;
+    for (const tensor of rows) {
+      words.push(globOf(tensor.name));
+      size += shellWord(words[words.length - 1]).length + 1;
+      if (size > MOST_COMMAND) { words.pop(); break; }
+    }
+    named = words.length;
+  }
+  const operands = [...paths, ...words];
+  // A word that begins with "-" is none of the options.
+  if (operands.some((word) => word.startsWith("-"))) options.push("--");
+  return [["tensorcask", isDiff ? "diff" : "stats", ...options, ...operands.map(shellWord)].join(" "), named];
 }

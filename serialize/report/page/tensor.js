@@ -23,7 +23,7 @@ function tensorView(name) {
     h("div", { class: "toolbar above" }, h("a", { href: "#tensors", class: "button" }, "‹ All tensors"), h("span", { class: "push" }),
       link(order[at - 1], "‹ Previous", "prev"), link(order[at + 1], "Next ›", "next")),
     h("h1", { class: "path tensorname" }, nameOf(tensor.name)),
-    h("p", { class: "subtitle" }, tensor.dtype || "unknown dtype", " ", tensor.shape, tensor.pair && tensor.pair.kind !== "equal" ? [" · ", h("span", { class: "badge " + tensor.pair.kind }, CHANGE_WORDS[tensor.pair.kind])] : null),
+    h("p", { class: "subtitle" }, tensor.dtype || "unknown dtype", " ", tensor.shape, tensor.pair ? [" · ", badgesOf(tensor.pair)] : null),
     tensor.error && h("p", { class: "card problem" }, h("span", { class: "level bad" }, "✖"), " ", visible(tensor.error)),
     tensor.problems && tensor.problems.some((one) => one.id !== "error") && h("ul", { class: "card problems" }, tensor.problems.filter((one) => one.id !== "error").map((one) => {
       const check = CHECKS.find((other) => other.id === one.id);
@@ -41,10 +41,15 @@ function tensorView(name) {
         tensor.offset >= 0 && ["range", `${integer(tensor.offset)} to ${integer(tensor.offset + tensor.stored)}`],
         tensor.alias && ["another name of", h("a", { href: tensorLink(tensor.alias) }, nameOf(shorten(tensor.alias, 300)))],
         group.length > 0 && ["same elements as", group.slice(0, 8).map((other, i) => [i > 0 && ", ", h("a", { href: other.link }, nameOf(shorten(other.name, 120)))])],
-        ["command", h("code", {}, `tensorcask show ${shellWord(archive.path)} ${shellWord(shorten(tensor.name, 400))}`)],
+        ["command", h("code", {}, showCommand(archive, tensor))],
       ])),
       detailCards(tensor), liveCards(tensor)),
   ];
+}
+
+function showCommand(archive, tensor) {
+  const words = [archive.path, tensor.name];
+  return ["tensorcask show", ...(words.some((word) => word.startsWith("-")) ? ["--"] : []), ...words.map(shellWord)].join(" ");
 }
 
 function statistics(tensor) {
@@ -57,12 +62,29 @@ function statistics(tensor) {
     tensor.deadRows >= 0 && ["dead rows", `${integer(tensor.deadRows)} of ${integer(tensor.dims[0])}`], tensor.deadColumns >= 0 && ["dead columns", `${integer(tensor.deadColumns)} of ${integer(tensor.dims[1])}`]]);
 }
 
+// What this report leaves out, and the command of a report that has it.
+function fewerTensors(tensor, what) {
+  const archive = model.archives[model.archives.length - 1];
+  const words = [archive.path, "-o", "page.html", "--include", globOf(tensor.name)].map(shellWord);
+  return h("p", { class: "card empty" }, `This report has ${integer(model.tensors.length)} tensors and keeps no ${what}. `,
+    "A report of fewer tensors has them: ", h("code", {}, ["tensorcask report", ...words].join(" ")));
+}
+
+// Singular values: {n, rank, v}, where v has some of them, or why there are none.
+function singularFigure(singular) {
+  if (typeof singular === "string") return figure("Singular values", "", h("p", { class: "note" }, visible(singular)));
+  const { n, rank, v } = singular;
+  const labels = v.map((_, k) => integer(1 + (v.length > 1 ? Math.floor((k * (n - 1)) / (v.length - 1)) : 0)));
+  return figure("Singular values", "of the whole matrix",
+    lines([{ values: v, colour: INK[3] }], labels, { label: "Singular values", log: v[0] > 0, yLabel: v[0] > 0 ? "value (log)" : "value", xLabel: "number" }),
+    facts([["largest", number(v[0], 7)], ["smallest", number(v[v.length - 1], 7)], ["above 10⁻⁶ of the largest", `${integer(rank)} of ${integer(n)}`]]));
+}
+
 function detailCards(tensor) {
   const detail = tensor.detail;
   const cards = [];
   if (tensor.measured && tensor.elements > 1 && !(detail && (detail.h || detail.q))) {
-    cards.push(h("p", { class: "card empty" }, `This report has ${integer(model.tensors.length)} tensors and keeps no histograms. `,
-      "A report of fewer tensors has them: ", h("code", {}, `tensorcask report ${shellWord(model.archives[model.archives.length - 1].path)} -o page.html --include ${shellWord(shorten(tensor.name, 300))}`)));
+    cards.push(fewerTensors(tensor, "histograms"));
   }
   if (!detail) return cards;
   if (detail.v && tensor.elements > 0) {
@@ -71,6 +93,8 @@ function detailCards(tensor) {
   if (detail.q) cards.push(quantileCard(tensor, detail));
   if (detail.t) cards.push(pictureCard(tensor, detail.t));
   if (detail.a) cards.push(...axisCards(tensor, detail.a));
+  if (detail.s !== undefined) cards.push(singularFigure(detail.s));
+  if (detail.h && !detail.t && tensor.elements > 1) cards.push(fewerTensors(tensor, "heat maps and no means along the axes"));
   return cards;
 }
 
@@ -121,7 +145,9 @@ function pictureCard(tensor, picture) {
         cells[row * columns + column] = bytes[base + (state.down < 0 ? 0 : row * strides[state.down]) + column * strides[state.across]];
       }
     }
-    place.replaceChildren(heatMap(cells, rows, columns, picture.lo, picture.hi, `Heat map of ${visible(shorten(tensor.name, 100))}: ${rows} rows, ${columns} columns`));
+    const axisOf = (axis) => ({ axis, size: tensor.dims[axis] });
+    place.replaceChildren(heatMap({ cells, rows, columns, low: picture.lo, high: picture.hi, down: state.down < 0 ? null : axisOf(state.down), across: axisOf(state.across),
+      label: `Heat map of ${visible(shorten(tensor.name, 100))}: ${rows} rows, ${columns} columns` }));
   };
   if (rank > 2) {
     const axisSelect = (key, text) => {
@@ -159,7 +185,7 @@ function axisCards(tensor, axesOf) {
     const n = means.length;
     const labels = means.map((_, k) => integer(Math.floor((k * tensor.dims[i]) / n)));
     return figure(`Along axis ${i}`, `${integer(tensor.dims[i])} ${n < tensor.dims[i] ? `indices in ${n} groups` : "indices"}`,
-      lines([{ values: means, colour: INK[0] }, { values: spreads, colour: INK[5] }], labels, { label: `Mean and spread along axis ${i}` }),
+      lines([{ values: means, colour: INK[0], name: "mean" }, { values: spreads, colour: INK[5], name: "standard deviation" }], labels, { label: `Mean and spread along axis ${i}`, xLabel: `index of axis ${i}` }),
       h("p", { class: "legend" }, swatch(INK[0]), h("span", {}, "mean"), swatch(INK[5]), h("span", {}, "standard deviation")));
   }).filter(Boolean);
 }

@@ -103,21 +103,53 @@ function csvField(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 }
 
-// A pattern of the shell as a regular expression.
+// Classes of characters in patterns of the tool (tensor/base/glob.h).
+const GLOB_CLASSES = { alnum: "A-Za-z0-9", alpha: "A-Za-z", blank: " \\t", cntrl: "\\x00-\\x1f\\x7f", digit: "0-9", graph: "!-~", lower: "a-z",
+  print: " -~", punct: "!-/:-@\\[-`{-~", space: " \\t-\\r", upper: "A-Z", xdigit: "0-9A-Fa-f" };
+
+// The set of a pattern behind its "[": [regular expression, place behind the "]"], or null without a "]".
+function globSet(glob, start) {
+  let i = start;
+  let pattern = "";
+  if (glob[i] === "!" || glob[i] === "^") { pattern = "^"; ++i; }
+  const first = i;
+  while (i < glob.length && (glob[i] !== "]" || i === first)) {
+    const named = /^\[:(\w+):\]/.exec(glob.slice(i));
+    if (named && named[1] in GLOB_CLASSES) {
+      pattern += GLOB_CLASSES[named[1]];
+      i += named[0].length;
+      continue;
+    }
+    if (glob[i] === "-" && i > first && i + 1 < glob.length && glob[i + 1] !== "]") { pattern += "-"; ++i; continue; }
+    if (glob[i] === "\\" && i + 1 < glob.length) ++i;
+    const c = String.fromCodePoint(glob.codePointAt(i));
+    pattern += c.replace(/[\\\]^[-]/, "\\$&");
+    i += c.length;
+  }
+  return i < glob.length ? [`[${pattern}]`, i + 1] : null;
+}
+
+// A pattern of the tool as a regular expression.
 function globPattern(glob) {
   let pattern = "";
   for (let i = 0; i < glob.length; ++i) {
-    const c = glob[i];
-    const end = c === "[" ? glob.indexOf("]", i + 2) : -1;
-    if (c === "*") pattern += "[^]*";
-    else if (c === "?") pattern += "[^]";
-    else if (end > 0) {
-      const inside = glob.slice(i + 1, end);
-      pattern += `[${inside[0] === "!" ? "^" + inside.slice(1).replace(/[\\\]^]/g, "\\$&") : inside.replace(/[\\\]^]/g, "\\$&")}]`;
-      i = end;
-    } else pattern += c.replace(/[.+^${}()|[\]\\/]/g, "\\$&");
+    const set = glob[i] === "[" ? globSet(glob, i + 1) : null;
+    if (glob[i] === "*") pattern += "[^]*";
+    else if (glob[i] === "?") pattern += "[^]";
+    else if (set) {
+      pattern += set[0];
+      i = set[1] - 1;
+    } else {
+      if (glob[i] === "\\" && i + 1 < glob.length) ++i;
+      pattern += glob[i].replace(/[.+^${}()|[\]\\/*?]/, "\\$&");
+    }
   }
   return new RegExp(`^${pattern}$`, "u");
+}
+
+// The pattern of the tool that matches this name. Bytes that are not UTF-8 are U+FFFD in the page.
+function globOf(name) {
+  return name.replace(/[*?[\]\\]/g, "\\$&").replace(/\ufffd/g, "?");
 }
 
 async function copyText(text, what) {

@@ -210,6 +210,49 @@ TEST(MakeDiffReport, ComparesByValueUnderNewNames) {
   EXPECT_EQ(data["pairs"][0][6], 0);
 }
 
+TEST(MakeReport, HasTheSingularValuesOfChosenMatrices) {
+  const TempFolder folder;
+  Tensor many = *Tensor::Zeros(DType::kFloat32, TensorShape({200, 300}));
+  for (int i = 0; i < 200; ++i) many.mutable_matrix<float>()(i, i) = static_cast<float>(200 - i);
+  const auto archive = Saved(folder, "m.npz",
+                             {{"a.w", Floats(TensorShape({2, 2}), {3, 0, 0, 4})},
+                              {"b.w", Floats(TensorShape({2, 2}), {3, 0, 0, 4})},
+                              {"bad.w", Floats(TensorShape({1, 2}), {1, NAN})},
+                              {"large.w", *Tensor::Zeros(DType::kUint8, TensorShape({1, 4097}))},
+                              {"many.w", many},
+                              {"vector.w", Floats(TensorShape({2}), {3, 4})}});
+  ReportOptions options;
+  options.singular_values = {"[av]*.w", "bad.w", "large.w", "m*"};
+  const Json tensors = DataOf(*MakeReport(*archive, options))["archives"][0]["tensors"];
+  EXPECT_EQ(tensors[0][kDetail]["s"], Json({{"n", 2}, {"rank", 2}, {"v", {4, 3}}}));
+  EXPECT_FALSE(tensors[1][kDetail].contains("s"));
+  EXPECT_THAT(tensors[2][kDetail]["s"].get<std::string>(), HasSubstr("NaN"));
+  EXPECT_THAT(tensors[3][kDetail]["s"].get<std::string>(), HasSubstr("at most 4096"));
+  const Json& some = tensors[4][kDetail]["s"]["v"];
+  EXPECT_EQ(some.size(), 128);
+  EXPECT_EQ(some[0], 200);
+  EXPECT_EQ(some[127], 1);
+  EXPECT_EQ(tensors[4][kDetail]["s"]["n"], 200);
+  EXPECT_FALSE(tensors[5][kDetail].contains("s"));
+}
+
+TEST(MakeDiffReport, ChoosesByNewNames) {
+  const TempFolder folder;
+  const auto a =
+      Saved(folder, "a.npz", {{"old.v", Floats(TensorShape({1}), {1})}, {"old.w", Floats(TensorShape({1}), {1})}});
+  const auto b = Saved(folder, "b.npz", {{"v", Floats(TensorShape({1}), {1})}, {"w", Floats(TensorShape({1}), {2})}});
+  ReportOptions options;
+  options.rename = [](absl::string_view name) -> absl::StatusOr<std::string> { return std::string(name.substr(4)); };
+  options.rename_rules = {"s/^old[.]//"};
+  options.include = {"w"};
+  const Json data = DataOf(*MakeDiffReport(*a, *b, options));
+  ASSERT_EQ(data["pairs"].size(), 1);
+  EXPECT_EQ(data["pairs"][0][2], "values");
+  EXPECT_EQ(data["archives"][0]["tensors"].size(), 1);
+  EXPECT_EQ(data["include"], Json({"w"}));
+  EXPECT_EQ(data["rename"], Json({"s/^old[.]//"}));
+}
+
 TEST(MakeRunReport, FollowsNormsAndChanges) {
   const TempFolder folder;
   std::vector<ReportStep> steps;
@@ -229,6 +272,8 @@ TEST(MakeRunReport, FollowsNormsAndChanges) {
   EXPECT_EQ(series[1], Json({5, 5, 50}));
   EXPECT_EQ(series[2], Json({nullptr, 0, 9}));
   EXPECT_EQ(series[3], Json({4, 4, 40}));
+  EXPECT_EQ(series[4], 0);  // the same in all steps
+  EXPECT_EQ(series[5], 8);
   EXPECT_THAT(MakeRunReport({}, open), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("step")));
 }
 

@@ -72,6 +72,30 @@ TEST(SingularValues, TheirSquaresSumToThoseOfTheElements) {
   }
 }
 
+TEST(SingularValues, OfMatricesThatThreadsShare) {
+  // The reflection 1 - 2 v v^T, by 3 and rows of zeros: every singular value is 3.
+  const int64_t size = 400;
+  std::vector<double> v(static_cast<size_t>(size));
+  std::mt19937 random(1);
+  double squares = 0;
+  for (double& x : v) {
+    x = static_cast<double>(random() % 2001) / 1000 - 1;
+    squares += x * x;
+  }
+  std::vector<double> values(static_cast<size_t>(2 * size * size), 0);
+  for (int64_t i = 0; i < size; ++i) {
+    for (int64_t j = 0; j < size; ++j) {
+      values[static_cast<size_t>(2 * i * size + j)] =
+          3 * ((i == j ? 1 : 0) - 2 * v[static_cast<size_t>(i)] * v[static_cast<size_t>(j)] / squares);
+    }
+  }
+  const std::vector<double> tall = *SingularValues(Matrix(2 * size, size, values), kGoOn);
+  ASSERT_EQ(tall.size(), 400);
+  EXPECT_THAT(tall.front(), DoubleNear(3, 1e-11));
+  EXPECT_THAT(tall.back(), DoubleNear(3, 1e-11));
+  EXPECT_EQ(tall, *SingularValues(Matrix(2 * size, size, values), kGoOn));  // bit by bit
+}
+
 TEST(SingularValues, OfALowRankAreZeroBeyondIt) {
   std::vector<double> values;
   for (int i = 0; i < 30; ++i) {
