@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_TENSOR_ALLOCATOR_H_
 #define TENSORCASK_TENSOR_ALLOCATOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>

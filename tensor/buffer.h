@@ -35,6 +35,8 @@
 #ifndef TENSORCASK_TENSOR_BUFFER_H_
 #define TENSORCASK_TENSOR_BUFFER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

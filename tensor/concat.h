@@ -13,6 +13,8 @@
 #ifndef TENSORCASK_TENSOR_CONCAT_H_
 #define TENSORCASK_TENSOR_CONCAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <vector>
 

@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_TENSOR_DENSE_VIEW_H_
 #define TENSORCASK_TENSOR_DENSE_VIEW_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

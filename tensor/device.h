@@ -9,12 +9,13 @@
 #ifndef TENSORCASK_TENSOR_DEVICE_H_
 #define TENSORCASK_TENSOR_DEVICE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

@@ -13,6 +13,8 @@
 #ifndef TENSORCASK_TENSOR_DEVICE_MAP_H_
 #define TENSORCASK_TENSOR_DEVICE_MAP_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <functional>
 #include <map>
 #include <optional>

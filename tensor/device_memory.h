@@ -16,6 +16,8 @@
 #ifndef TENSORCASK_TENSOR_DEVICE_MEMORY_H_
 #define TENSORCASK_TENSOR_DEVICE_MEMORY_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 

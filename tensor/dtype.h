@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_TENSOR_DTYPE_H_
 #define TENSORCASK_TENSOR_DTYPE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <array>
 #include <complex>
 #include <cstddef>
@@ -77,7 +79,8 @@ enum class DType : uint8_t {
       kString = 7,        // elements are std::string: any bytes
   kResource = 20,         // ResourceHandle: TensorFlow's handles to state elsewhere
   kVariant = 21,          // Variant: TensorFlow's containers of tensors
-  kBFloat16 = kBfloat16,  // another spelling of the same dtype
+  kBFloat16 = kBfloat16,  // other names of the same dtypes
+  kHalf = kFloat16,
 };
 
 // The first number that is this library's own and not TensorFlow's.

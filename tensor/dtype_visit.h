@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_TENSOR_DTYPE_VISIT_H_
 #define TENSORCASK_TENSOR_DTYPE_VISIT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <string>
 
 #include "absl/status/status.h"

@@ -27,10 +27,10 @@
 #ifndef TENSORCASK_TENSOR_FLOAT_TYPES_H_
 #define TENSORCASK_TENSOR_FLOAT_TYPES_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <type_traits>
-
-#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

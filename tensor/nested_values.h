@@ -40,6 +40,8 @@
 #ifndef TENSORCASK_TENSOR_NESTED_VALUES_H_
 #define TENSORCASK_TENSOR_NESTED_VALUES_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <complex>
 #include <cstddef>
 #include <cstdint>

@@ -19,6 +19,8 @@
 #ifndef TENSORCASK_TENSOR_PARTIAL_SHAPE_H_
 #define TENSORCASK_TENSOR_PARTIAL_SHAPE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>

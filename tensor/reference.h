@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_TENSOR_REFERENCE_H_
 #define TENSORCASK_TENSOR_REFERENCE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 
 #include "tensorcask/tensor/base/ref_counted.h"

@@ -13,6 +13,8 @@
 #ifndef TENSORCASK_TENSOR_RESOURCE_HANDLE_H_
 #define TENSORCASK_TENSOR_RESOURCE_HANDLE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>

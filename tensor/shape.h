@@ -17,6 +17,8 @@
 #ifndef TENSORCASK_TENSOR_SHAPE_H_
 #define TENSORCASK_TENSOR_SHAPE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>

@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_TENSOR_SLICE_H_
 #define TENSORCASK_TENSOR_SLICE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <iosfwd>
 #include <optional>

@@ -20,6 +20,8 @@
 #ifndef TENSORCASK_TENSOR_SLICE_SET_H_
 #define TENSORCASK_TENSOR_SLICE_SET_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -17,6 +17,8 @@
 #ifndef TENSORCASK_TENSOR_SUMMARY_H_
 #define TENSORCASK_TENSOR_SUMMARY_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <string>
 

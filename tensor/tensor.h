@@ -33,6 +33,8 @@
 #ifndef TENSORCASK_TENSOR_TENSOR_H_
 #define TENSORCASK_TENSOR_TENSOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -20,6 +20,8 @@
 #ifndef TENSORCASK_TENSOR_VARIANT_H_
 #define TENSORCASK_TENSOR_VARIANT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <string>
 #include <vector>
 

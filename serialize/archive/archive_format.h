@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_FORMAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>

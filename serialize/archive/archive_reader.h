@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_READER_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_READER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -18,6 +18,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_WRITER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>

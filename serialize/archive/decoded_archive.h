@@ -3,6 +3,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_DTYPE_RULE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_DTYPE_RULE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <optional>
 #include <string>
 

@@ -35,6 +35,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_EDIT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_EDIT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <functional>
 #include <map>
 #include <set>

@@ -7,6 +7,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_READ_INDEX_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_READ_INDEX_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"

@@ -3,6 +3,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_RECORD_STREAM_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_RECORD_STREAM_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -21,6 +21,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_RENAME_RULES_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_RENAME_RULES_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <functional>
 #include <string>
 #include <vector>

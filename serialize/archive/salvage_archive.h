@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_ARCHIVE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <functional>
 #include <string>
 

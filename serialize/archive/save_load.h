@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_SAVE_LOAD_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_SAVE_LOAD_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -8,6 +8,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_SUMMARIZE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_SUMMARIZE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <array>
 #include <cstdint>
 #include <functional>

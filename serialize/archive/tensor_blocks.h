@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_TENSOR_BLOCKS_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_TENSOR_BLOCKS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <atomic>
 #include <cstdint>
 #include <functional>

@@ -30,6 +30,8 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_CHECKPOINT_WRITER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_CHECKPOINT_WRITER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

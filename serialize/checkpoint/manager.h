@@ -36,6 +36,8 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_MANAGER_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_MANAGER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

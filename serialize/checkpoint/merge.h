@@ -18,6 +18,8 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_MERGE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_MERGE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <string>
 
 #include "absl/status/status.h"

@@ -16,6 +16,8 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_OBJECT_GRAPH_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>

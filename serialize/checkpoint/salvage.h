@@ -16,6 +16,8 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_SALVAGE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_SALVAGE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_STATE_FILE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_STATE_FILE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <string>
 #include <vector>
 

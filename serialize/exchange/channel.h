@@ -53,6 +53,8 @@
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_CHANNEL_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_CHANNEL_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 #include <utility>

@@ -9,12 +9,13 @@
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_DEADLINE_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_DEADLINE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <algorithm>
 #include <chrono>
 #include <climits>
 
 #include "absl/time/time.h"
-#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

@@ -6,6 +6,8 @@
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_MESSAGE_CODEC_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_MESSAGE_CODEC_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -34,6 +34,8 @@
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_SERVER_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_SERVER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -35,6 +35,8 @@
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_SHARED_MEMORY_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_SHARED_MEMORY_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -6,6 +6,8 @@
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_TRANSPORT_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_TRANSPORT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <memory>
 #include <string>

@@ -29,6 +29,8 @@
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
 #define TENSORCASK_SERIALIZE_EXCHANGE_UNIX_SOCKET_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_GGUF_BLOCK_TYPES_H_
 #define TENSORCASK_SERIALIZE_GGUF_BLOCK_TYPES_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 

@@ -13,6 +13,8 @@
 #ifndef TENSORCASK_SERIALIZE_GGUF_GGUF_READER_H_
 #define TENSORCASK_SERIALIZE_GGUF_GGUF_READER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

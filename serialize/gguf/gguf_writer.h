@@ -24,6 +24,8 @@
 #ifndef TENSORCASK_SERIALIZE_GGUF_GGUF_WRITER_H_
 #define TENSORCASK_SERIALIZE_GGUF_GGUF_WRITER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -15,6 +15,8 @@
 #ifndef TENSORCASK_SERIALIZE_HDF5_HDF5_READER_H_
 #define TENSORCASK_SERIALIZE_HDF5_HDF5_READER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>

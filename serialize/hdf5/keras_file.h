@@ -7,6 +7,8 @@
 #ifndef TENSORCASK_SERIALIZE_HDF5_KERAS_FILE_H_
 #define TENSORCASK_SERIALIZE_HDF5_KERAS_FILE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <map>
 #include <memory>
 #include <string>

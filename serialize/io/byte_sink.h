@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_BYTE_SINK_H_
 #define TENSORCASK_SERIALIZE_IO_BYTE_SINK_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,7 +21,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
-#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

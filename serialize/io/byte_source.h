@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_
 #define TENSORCASK_SERIALIZE_IO_BYTE_SOURCE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

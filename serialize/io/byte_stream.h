@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_BYTE_STREAM_H_
 #define TENSORCASK_SERIALIZE_IO_BYTE_STREAM_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -8,6 +8,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_DECODE_LIMITS_H_
 #define TENSORCASK_SERIALIZE_IO_DECODE_LIMITS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 
 #include "absl/status/status.h"

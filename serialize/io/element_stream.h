@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_ELEMENT_STREAM_H_
 #define TENSORCASK_SERIALIZE_IO_ELEMENT_STREAM_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 

@@ -13,6 +13,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_FILE_SYSTEM_ROUTER_H_
 #define TENSORCASK_SERIALIZE_IO_FILE_SYSTEM_ROUTER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_LISTING_BUDGET_H_
 #define TENSORCASK_SERIALIZE_IO_LISTING_BUDGET_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <atomic>
 #include <cstdint>
 

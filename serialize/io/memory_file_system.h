@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_MEMORY_FILE_SYSTEM_H_
 #define TENSORCASK_SERIALIZE_IO_MEMORY_FILE_SYSTEM_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <map>
 #include <memory>
 #include <mutex>

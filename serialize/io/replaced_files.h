@@ -7,6 +7,8 @@
 #ifndef TENSORCASK_SERIALIZE_IO_REPLACED_FILES_H_
 #define TENSORCASK_SERIALIZE_IO_REPLACED_FILES_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <string>
 #include <vector>
 

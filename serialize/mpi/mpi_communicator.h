@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_MPI_MPI_COMMUNICATOR_H_
 #define TENSORCASK_SERIALIZE_MPI_MPI_COMMUNICATOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <mpi.h>
 
 #include <memory>

@@ -3,6 +3,8 @@
 #ifndef TENSORCASK_SERIALIZE_NPY_ARRAY_FORMAT_H_
 #define TENSORCASK_SERIALIZE_NPY_ARRAY_FORMAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 
 #include "absl/strings/string_view.h"

@@ -3,6 +3,8 @@
 #ifndef TENSORCASK_SERIALIZE_NPY_NPY_TYPES_H_
 #define TENSORCASK_SERIALIZE_NPY_NPY_TYPES_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_SERIALIZE_NPY_NPY_WRITER_H_
 #define TENSORCASK_SERIALIZE_NPY_NPY_WRITER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 

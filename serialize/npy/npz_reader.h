@@ -24,6 +24,8 @@
 #ifndef TENSORCASK_SERIALIZE_NPY_NPZ_READER_H_
 #define TENSORCASK_SERIALIZE_NPY_NPZ_READER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <functional>
 #include <memory>
 #include <string>

@@ -17,6 +17,8 @@
 #ifndef TENSORCASK_SERIALIZE_NPY_NPZ_WRITER_H_
 #define TENSORCASK_SERIALIZE_NPY_NPZ_WRITER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <optional>
 #include <string>

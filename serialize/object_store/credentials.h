@@ -19,6 +19,8 @@
 #ifndef TENSORCASK_SERIALIZE_OBJECT_STORE_CREDENTIALS_H_
 #define TENSORCASK_SERIALIZE_OBJECT_STORE_CREDENTIALS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 

@@ -22,6 +22,8 @@
 #ifndef TENSORCASK_SERIALIZE_OBJECT_STORE_OBJECT_STORE_H_
 #define TENSORCASK_SERIALIZE_OBJECT_STORE_OBJECT_STORE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>

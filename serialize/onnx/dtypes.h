@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_SERIALIZE_ONNX_DTYPES_H_
 #define TENSORCASK_SERIALIZE_ONNX_DTYPES_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 
 #include "absl/strings/string_view.h"

@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_BASE_LOOKUP_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_BASE_LOOKUP_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <mutex>
 #include <optional>

@@ -5,6 +5,8 @@
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <array>
 #include <string>
 

@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_ENCODER_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_ENCODER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <optional>
 #include <string>
 

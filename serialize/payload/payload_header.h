@@ -6,6 +6,8 @@
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_HEADER_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_HEADER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -7,6 +7,8 @@
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_OPTIONS_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_OPTIONS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <memory>
 

@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_READER_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_READER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 

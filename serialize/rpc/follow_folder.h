@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_SERIALIZE_RPC_FOLLOW_FOLDER_H_
 #define TENSORCASK_SERIALIZE_RPC_FOLLOW_FOLDER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <functional>
 #include <memory>
 #include <string>

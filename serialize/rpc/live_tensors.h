@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_SERIALIZE_RPC_LIVE_TENSORS_H_
 #define TENSORCASK_SERIALIZE_RPC_LIVE_TENSORS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>

@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_SERIALIZE_RPC_PUSH_TENSORS_H_
 #define TENSORCASK_SERIALIZE_RPC_PUSH_TENSORS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -25,6 +25,8 @@
 #ifndef TENSORCASK_SERIALIZE_RPC_REMOTE_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_RPC_REMOTE_ARCHIVE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <functional>
 #include <memory>
 #include <optional>

@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_SERIALIZE_RPC_TENSOR_SERVER_H_
 #define TENSORCASK_SERIALIZE_RPC_TENSOR_SERVER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -8,6 +8,8 @@
 #ifndef TENSORCASK_SERIALIZE_RPC_TENSOR_SOURCE_H_
 #define TENSORCASK_SERIALIZE_RPC_TENSOR_SOURCE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

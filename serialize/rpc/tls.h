@@ -18,6 +18,8 @@
 #ifndef TENSORCASK_SERIALIZE_RPC_TLS_H_
 #define TENSORCASK_SERIALIZE_RPC_TLS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 

@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_DTYPES_H_
 #define TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_DTYPES_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "absl/strings/string_view.h"
 #include "tensorcask/tensor/dtype.h"
 

@@ -23,6 +23,8 @@
 #ifndef TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_READER_H_
 #define TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_READER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <map>

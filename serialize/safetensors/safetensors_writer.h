@@ -27,6 +27,8 @@
 #ifndef TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_WRITER_H_
 #define TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_WRITER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_SERIALIZE_SERVE_SERVE_CLIENT_H_
 #define TENSORCASK_SERIALIZE_SERVE_SERVE_CLIENT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <functional>
 #include <string>
 #include <utility>

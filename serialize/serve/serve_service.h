@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_SERIALIZE_SERVE_SERVE_SERVICE_H_
 #define TENSORCASK_SERIALIZE_SERVE_SERVE_SERVICE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>

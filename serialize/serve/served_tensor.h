@@ -3,6 +3,8 @@
 #ifndef TENSORCASK_SERIALIZE_SERVE_SERVED_TENSOR_H_
 #define TENSORCASK_SERIALIZE_SERVE_SERVED_TENSOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>

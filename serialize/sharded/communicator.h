@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_SERIALIZE_SHARDED_COMMUNICATOR_H_
 #define TENSORCASK_SERIALIZE_SHARDED_COMMUNICATOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 #include <vector>

@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_SERIALIZE_SHARDED_MESH_H_
 #define TENSORCASK_SERIALIZE_SHARDED_MESH_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <initializer_list>
 #include <optional>
 #include <string>

@@ -17,6 +17,8 @@
 #ifndef TENSORCASK_SERIALIZE_SHARDED_RESHARD_H_
 #define TENSORCASK_SERIALIZE_SHARDED_RESHARD_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -17,6 +17,8 @@
 #ifndef TENSORCASK_SERIALIZE_SHARDED_SHARDED_LOAD_H_
 #define TENSORCASK_SERIALIZE_SHARDED_SHARDED_LOAD_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <string>
 
 #include "absl/status/status.h"

@@ -23,6 +23,8 @@
 #ifndef TENSORCASK_SERIALIZE_SHARDED_SHARDED_SAVE_H_
 #define TENSORCASK_SERIALIZE_SHARDED_SHARDED_SAVE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

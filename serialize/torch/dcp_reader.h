@@ -21,6 +21,8 @@
 #ifndef TENSORCASK_SERIALIZE_TORCH_DCP_READER_H_
 #define TENSORCASK_SERIALIZE_TORCH_DCP_READER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

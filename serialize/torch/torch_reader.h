@@ -26,6 +26,8 @@
 #ifndef TENSORCASK_SERIALIZE_TORCH_TORCH_READER_H_
 #define TENSORCASK_SERIALIZE_TORCH_TORCH_READER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <map>
 #include <memory>

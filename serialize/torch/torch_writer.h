@@ -22,6 +22,8 @@
 #ifndef TENSORCASK_SERIALIZE_TORCH_TORCH_WRITER_H_
 #define TENSORCASK_SERIALIZE_TORCH_TORCH_WRITER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <map>
 #include <memory>

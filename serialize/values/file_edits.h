@@ -4,6 +4,8 @@
 #ifndef TENSORCASK_SERIALIZE_VALUES_FILE_EDITS_H_
 #define TENSORCASK_SERIALIZE_VALUES_FILE_EDITS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -18,6 +18,8 @@
 #ifndef TENSORCASK_SERIALIZE_VALUES_VALUE_H_
 #define TENSORCASK_SERIALIZE_VALUES_VALUE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <complex>
 #include <cstddef>
 #include <cstdint>

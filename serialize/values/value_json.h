@@ -21,6 +21,8 @@
 #ifndef TENSORCASK_SERIALIZE_VALUES_VALUE_JSON_H_
 #define TENSORCASK_SERIALIZE_VALUES_VALUE_JSON_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <string>

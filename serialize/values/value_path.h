@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_SERIALIZE_VALUES_VALUE_PATH_H_
 #define TENSORCASK_SERIALIZE_VALUES_VALUE_PATH_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -3,6 +3,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_CODEC_OPTIONS_H_
 #define TENSORCASK_SERIALIZE_WIRE_CODEC_OPTIONS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 
 #include "tensorcask/serialize/io/decode_limits.h"

@@ -19,6 +19,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_DESCRIPTION_H_
 #define TENSORCASK_SERIALIZE_WIRE_DESCRIPTION_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "tensorcask/proto/tensor_description.pb.h"
 #include "tensorcask/tensor/reference.h"
 #include "tensorcask/tensor/strided/view.h"

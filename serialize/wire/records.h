@@ -17,6 +17,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_RECORDS_H_
 #define TENSORCASK_SERIALIZE_WIRE_RECORDS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_SERIALIZED_TENSOR_H_
 #define TENSORCASK_SERIALIZE_WIRE_SERIALIZED_TENSOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 
 #include "absl/status/status.h"

@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_SHAPE_CODEC_H_
 #define TENSORCASK_SERIALIZE_WIRE_SHAPE_CODEC_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "absl/status/statusor.h"
 #include "tensorcask/proto/tensor_shape.pb.h"
 #include "tensorcask/serialize/wire/codec_options.h"

@@ -6,6 +6,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_SLICE_CODEC_H_
 #define TENSORCASK_SERIALIZE_WIRE_SLICE_CODEC_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "absl/status/statusor.h"
 #include "tensorcask/proto/tensor_slice.pb.h"
 #include "tensorcask/tensor/slice.h"

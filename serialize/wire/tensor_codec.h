@@ -16,6 +16,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_CODEC_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_CODEC_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/proto/tensor.pb.h"

@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_MESSAGE_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_MESSAGE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <cstring>
 #include <limits>

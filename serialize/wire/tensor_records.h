@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_TENSOR_RECORDS_H_
 #define TENSORCASK_SERIALIZE_WIRE_TENSOR_RECORDS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <optional>
 
 #include "absl/status/status.h"

@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_VARIANT_CODEC_H_
 #define TENSORCASK_SERIALIZE_WIRE_VARIANT_CODEC_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 
 #include "absl/status/status.h"

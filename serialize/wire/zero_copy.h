@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_
 #define TENSORCASK_SERIALIZE_WIRE_ZERO_COPY_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <vector>
 
 #include "absl/status/statusor.h"

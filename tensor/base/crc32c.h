@@ -11,11 +11,12 @@
 #ifndef TENSORCASK_TENSOR_BASE_CRC32C_H_
 #define TENSORCASK_TENSOR_BASE_CRC32C_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

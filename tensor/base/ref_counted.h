@@ -26,6 +26,8 @@
 #ifndef TENSORCASK_TENSOR_BASE_REF_COUNTED_H_
 #define TENSORCASK_TENSOR_BASE_REF_COUNTED_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -6,6 +6,8 @@
 #ifndef TENSORCASK_TENSOR_BASE_SCOPED_DESCRIPTOR_H_
 #define TENSORCASK_TENSOR_BASE_SCOPED_DESCRIPTOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <unistd.h>
 
 #include <utility>

@@ -14,11 +14,12 @@
 #ifndef TENSORCASK_TENSOR_BASE_STATUS_MACROS_H_
 #define TENSORCASK_TENSOR_BASE_STATUS_MACROS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tensorcask/tensor/base/cxx17.h"
 
 #define CASK_RETURN_IF_ERROR(expression)         \
   do {                                           \

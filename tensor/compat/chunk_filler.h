@@ -17,6 +17,8 @@
 #ifndef TENSORCASK_TENSOR_COMPAT_CHUNK_FILLER_H_
 #define TENSORCASK_TENSOR_COMPAT_CHUNK_FILLER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

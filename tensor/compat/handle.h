@@ -47,6 +47,8 @@
 #ifndef TENSORCASK_TENSOR_COMPAT_HANDLE_H_
 #define TENSORCASK_TENSOR_COMPAT_HANDLE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <iosfwd>
 #include <optional>

@@ -15,6 +15,8 @@
 #ifndef TENSORCASK_TENSOR_COMPAT_OPTIONS_H_
 #define TENSORCASK_TENSOR_COMPAT_OPTIONS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <iosfwd>
 #include <string>

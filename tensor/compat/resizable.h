@@ -32,6 +32,8 @@
 #ifndef TENSORCASK_TENSOR_COMPAT_RESIZABLE_H_
 #define TENSORCASK_TENSOR_COMPAT_RESIZABLE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>

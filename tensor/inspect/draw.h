@@ -21,6 +21,8 @@
 #ifndef TENSORCASK_TENSOR_INSPECT_DRAW_H_
 #define TENSORCASK_TENSOR_INSPECT_DRAW_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <string>
 
 #include "tensorcask/tensor/strided/layout.h"

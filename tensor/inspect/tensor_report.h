@@ -18,6 +18,8 @@
 #ifndef TENSORCASK_TENSOR_INSPECT_TENSOR_REPORT_H_
 #define TENSORCASK_TENSOR_INSPECT_TENSOR_REPORT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>

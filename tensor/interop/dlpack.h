@@ -30,6 +30,8 @@
 #ifndef TENSORCASK_TENSOR_INTEROP_DLPACK_H_
 #define TENSORCASK_TENSOR_INTEROP_DLPACK_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>

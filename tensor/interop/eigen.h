@@ -21,6 +21,8 @@
 #ifndef TENSORCASK_TENSOR_INTEROP_EIGEN_H_
 #define TENSORCASK_TENSOR_INTEROP_EIGEN_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <array>
 #include <complex>
 #include <cstddef>

@@ -6,6 +6,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_CACHING_OPTIONS_H_
 #define TENSORCASK_TENSOR_MEMORY_CACHING_OPTIONS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

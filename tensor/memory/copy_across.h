@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_COPY_ACROSS_H_
 #define TENSORCASK_TENSOR_MEMORY_COPY_ACROSS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/tensor/allocator.h"

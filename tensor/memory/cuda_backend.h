@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_CUDA_BACKEND_H_
 #define TENSORCASK_TENSOR_MEMORY_CUDA_BACKEND_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -19,6 +19,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_DEVICE_BACKEND_H_
 #define TENSORCASK_TENSOR_MEMORY_DEVICE_BACKEND_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 

@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_HOST_CACHING_ALLOCATOR_H_
 #define TENSORCASK_TENSOR_MEMORY_HOST_CACHING_ALLOCATOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

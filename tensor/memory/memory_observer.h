@@ -14,6 +14,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_MEMORY_OBSERVER_H_
 #define TENSORCASK_TENSOR_MEMORY_MEMORY_OBSERVER_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_MEMORY_SNAPSHOT_H_
 #define TENSORCASK_TENSOR_MEMORY_MEMORY_SNAPSHOT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_MEMORY_STATISTICS_H_
 #define TENSORCASK_TENSOR_MEMORY_MEMORY_STATISTICS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <string>

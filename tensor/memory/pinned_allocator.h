@@ -15,6 +15,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_PINNED_ALLOCATOR_H_
 #define TENSORCASK_TENSOR_MEMORY_PINNED_ALLOCATOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -18,6 +18,8 @@
 #ifndef TENSORCASK_TENSOR_MEMORY_SIMULATED_BACKEND_H_
 #define TENSORCASK_TENSOR_MEMORY_SIMULATED_BACKEND_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <array>
 #include <condition_variable>
 #include <cstddef>

@@ -15,6 +15,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_ACCESSOR_H_
 #define TENSORCASK_TENSOR_STRIDED_ACCESSOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

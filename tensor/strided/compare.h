@@ -15,6 +15,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_COMPARE_H_
 #define TENSORCASK_TENSOR_STRIDED_COMPARE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 
 #include "tensorcask/tensor/strided/view.h"

@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_CONCAT_VIEWS_H_
 #define TENSORCASK_TENSOR_STRIDED_CONCAT_VIEWS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 
 #include "absl/status/statusor.h"

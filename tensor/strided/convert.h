@@ -21,6 +21,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_CONVERT_H_
 #define TENSORCASK_TENSOR_STRIDED_CONVERT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/tensor/allocator.h"

@@ -21,6 +21,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_COPY_H_
 #define TENSORCASK_TENSOR_STRIDED_COPY_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <type_traits>
 
 #include "absl/status/status.h"

@@ -26,6 +26,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_LAYOUT_H_
 #define TENSORCASK_TENSOR_STRIDED_LAYOUT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <cstring>
 #include <iosfwd>

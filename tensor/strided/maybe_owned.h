@@ -9,10 +9,10 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_MAYBE_OWNED_H_
 #define TENSORCASK_TENSOR_STRIDED_MAYBE_OWNED_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <utility>
 #include <variant>
-
-#include "tensorcask/tensor/base/cxx17.h"
 
 namespace tensorcask {
 

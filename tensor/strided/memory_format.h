@@ -12,6 +12,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_MEMORY_FORMAT_H_
 #define TENSORCASK_TENSOR_STRIDED_MEMORY_FORMAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 
 #include "absl/status/statusor.h"

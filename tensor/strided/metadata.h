@@ -13,6 +13,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_METADATA_H_
 #define TENSORCASK_TENSOR_STRIDED_METADATA_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <functional>
 #include <iosfwd>

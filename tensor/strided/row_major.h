@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_ROW_MAJOR_H_
 #define TENSORCASK_TENSOR_STRIDED_ROW_MAJOR_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 
 #include "absl/functional/function_ref.h"

@@ -24,6 +24,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_VIEW_H_
 #define TENSORCASK_TENSOR_STRIDED_VIEW_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>

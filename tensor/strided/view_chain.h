@@ -10,6 +10,8 @@
 #ifndef TENSORCASK_TENSOR_STRIDED_VIEW_CHAIN_H_
 #define TENSORCASK_TENSOR_STRIDED_VIEW_CHAIN_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <optional>
 #include <utility>

@@ -66,8 +66,9 @@ constexpr TensorFlowCase kTensorFlow[] = {
     {32, "DT_UINT2", "uint2", DType::kUint2, 1},
 };
 
-// Both spellings name the same dtype and type, in a switch, too.
+// All spellings name the same dtype and type, in a switch, too.
 static_assert(DType::kBFloat16 == DType::kBfloat16 && std::is_same_v<BFloat16, bfloat16>);
+static_assert(DType::kHalf == DType::kFloat16 && kDTypeOf<float16> == DType::kHalf);
 static_assert(kDTypeOf<BFloat16> == DType::kBFloat16 && kDTypeOf<const float> == DType::kFloat32);
 
 TEST(DType, AgreesWithTensorFlow) {

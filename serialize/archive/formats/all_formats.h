@@ -15,6 +15,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ALL_FORMATS_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ALL_FORMATS_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -11,6 +11,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ARCHIVE_SERVICE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_ARCHIVE_SERVICE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -4,6 +4,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_DCP_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_DCP_FORMAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 #include <vector>

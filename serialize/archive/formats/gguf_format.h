@@ -8,6 +8,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_GGUF_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_GGUF_FORMAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 #include <vector>

@@ -4,6 +4,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_MESSAGE_FILE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_MESSAGE_FILE_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>

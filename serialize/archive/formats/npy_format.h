@@ -6,6 +6,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_NPY_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_NPY_FORMAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 #include <vector>

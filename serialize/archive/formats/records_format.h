@@ -8,6 +8,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_RECORDS_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_RECORDS_FORMAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -7,6 +7,8 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_TENSORPROTO_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_TENSORPROTO_FORMAT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <memory>
 #include <string>
 #include <vector>
