@@ -10,7 +10,7 @@ is mended it belongs among the seeds in tests/fuzz/corpus/TARGET.
 Prints a line for each target: executions, edges covered, findings. Ends with 1 if anything was found.
 
 `coverage` runs each target once over its seeds and what was learnt here, without sanitizers, and prints how much of the
-lines and branches of its parser (PARSERS below) that reaches.
+lines and branches of its parser (parsers_of below) that reaches.
 """
 
 import concurrent.futures
@@ -55,59 +55,13 @@ COUNTED = Build(
     ("-fsanitize=fuzzer", "-fprofile-instr-generate"),
 )
 
-# The files of which each target is to reach all that input can reach. A target that is called as a room: those of the
-# room.
-PARSERS = {
-    "answer_headers": ["serialize/object_store/internal/http_headers*", "serialize/object_store/internal/object_url*"],
-    "bundle": [
-        "serialize/checkpoint/*reader*", "serialize/checkpoint/salvage*", "serialize/checkpoint/table/*reader*",
-        "serialize/checkpoint/table/block_search*", "serialize/checkpoint/table/table_salvage*",
-        "serialize/checkpoint/format/entry_decoder*", "serialize/checkpoint/format/slice_key*",
-        "serialize/checkpoint/format/string_codec*", "serialize/checkpoint/format/stored_variants*",
-        "serialize/checkpoint/read/[!v]*", "serialize/wire/message/layout_decoder*",
-    ],
-    "dcp_metadata": ["serialize/torch/internal/dcp_metadata*", "serialize/torch/internal/dcp_values*", "serialize/stored/boxes*"],
-    "dlpack": ["tensor/interop/dlpack*"],
-    "exchange_frame": ["serialize/exchange/internal/frame*", "serialize/exchange/message_codec*"],
-    "exchange_server": ["serialize/exchange/server*", "serialize/exchange/internal/answer_queue*"],
-    "layout_view": ["tensor/strided/layout*", "tensor/strided/view*"],
-    "npy": ["serialize/npy/internal/*_parser*", "serialize/npy/internal/[ate]*", "serialize/npy/internal/npy_header*"],
-    "npz": ["serialize/npy/npz_reader*", "serialize/zip/zip_directory*", "serialize/zip/zip_member*"],
-    "object_graph": ["serialize/checkpoint/object_graph*"],
-    "huffman": ["serialize/payload/codec/huffman*"],
-    "onnx": ["serialize/onnx/*.cc", "serialize/onnx/internal/*.cc", "serialize/protowire/wire_cursor*"],
-    "payload": [
-        "serialize/payload/payload_header*", "serialize/payload/payload_reader*", "serialize/payload/codec/*codec*",
-        "serialize/payload/codec/chunk_decoder*", "serialize/payload/internal/chunk_reader*",
-        "serialize/payload/internal/payload_index*",
-    ],
-    "payload_round_trip": ["serialize/payload/*.cc", "serialize/payload/*/*.cc"],
-    "profile_file": ["serialize/object_store/internal/profile_file*"],
-    "record_stream": ["serialize/wire/records*", "serialize/wire/tensor_records*"],
-    "safetensors": ["serialize/safetensors/safetensors_reader*", "serialize/safetensors/internal/*"],
-    "rpc_piece": ["serialize/rpc/internal/piece*"],
-    "rpc_request": ["serialize/rpc/tensor_server*", "serialize/rpc/internal/item_bytes*", "serialize/rpc/internal/piece_[rs]*"],
-    "served_list": ["serialize/serve/*"],
-    "shape_proto": ["serialize/wire/shape_codec*", "serialize/wire/slice_codec*"],
-    "slice_text": ["tensor/slice.cc", "tensor/slice_set.cc"],
-    "store_answer": ["serialize/object_store/internal/xml_answer*"],
-    "table": ["serialize/checkpoint/table/table_reader*", "serialize/checkpoint/table/block_reader*"],
-    "table_block": ["serialize/checkpoint/table/block_reader*"],
-    "tensor_proto": [
-        "serialize/protowire/[!w]*", "serialize/protowire/wire_reader*", "serialize/wire/message/tensor_decoder*", "serialize/wire/message/wire_fields*",
-        "serialize/wire/message/object_decoder*", "serialize/wire/message/metadata_decoder*",
-        "serialize/wire/variant*",
-    ],
-    "torch_file": ["serialize/torch/torch_reader*", "serialize/torch/internal/[qst]*"],
-    "torch_pickle": ["serialize/torch/internal/[npr]*", "serialize/torch/internal/tensor_walk*", "serialize/values/*"],
-    "v1_checkpoint": ["serialize/checkpoint/read/v1_*"],
-    "zip_walk": ["serialize/zip/zip_walk*", "serialize/zip/zip_member*"],
-}  # fmt: skip
-
 
 def parsers_of(name):
-    """Patterns of the files whose lines the target `name` is to reach."""
-    return PARSERS.get(name, [f"serialize/{name}/*"])
+    """Patterns of the files whose lines the target `name` is to reach: those that its first comment lists, or its room."""
+    with open(os.path.join(ROOT, FUZZ_FOLDER, name + SUFFIX), encoding="utf-8") as file:
+        comment = file.read().partition("\n\n")[0]
+    listed = comment.partition("\n// Is to reach what input can reach of these files:\n")[2]
+    return re.findall(r"^//   (\S+)$", listed, re.MULTILINE) or [f"serialize/{name}/*"]
 
 
 PACKAGES = [

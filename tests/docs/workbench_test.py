@@ -163,10 +163,7 @@ class Workbench(unittest.TestCase):
 
 
 class Fuzzing(unittest.TestCase):
-    def test_each_target_has_its_parser(self):
-        self.assertEqual(set(fuzz.PARSERS) - set(fuzz.all_targets()), set())
-
-    def test_each_pattern_matches_sources(self):
+    def test_each_target_names_sources_that_exist(self):
         for target in fuzz.all_targets():
             for pattern in fuzz.parsers_of(target):
                 found = [path for path in glob.glob(os.path.join(ROOT, pattern + "*")) if path.endswith((".h", ".cc"))]

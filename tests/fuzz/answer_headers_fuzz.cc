@@ -1,4 +1,8 @@
 // Lines as the headers of an HTTP answer: what is kept of them is in bounds, and each value parses as it parses alone.
+//
+// Is to reach what input can reach of these files:
+//   serialize/object_store/internal/http_headers*
+//   serialize/object_store/internal/object_url*
 
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,19 @@
 // and salvaged, and all of these agree.
 //
 // The input is a byte of flags, two bytes for the size of the data file, the data file, and the index.
+//
+// Is to reach what input can reach of these files:
+//   serialize/checkpoint/*reader*
+//   serialize/checkpoint/salvage*
+//   serialize/checkpoint/table/*reader*
+//   serialize/checkpoint/table/block_search*
+//   serialize/checkpoint/table/table_salvage*
+//   serialize/checkpoint/format/entry_decoder*
+//   serialize/checkpoint/format/slice_key*
+//   serialize/checkpoint/format/string_codec*
+//   serialize/checkpoint/format/stored_variants*
+//   serialize/checkpoint/read/[!v]*
+//   serialize/wire/message/layout_decoder*
 
 #include <algorithm>
 #include <cstddef>

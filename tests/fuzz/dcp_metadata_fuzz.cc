@@ -1,5 +1,10 @@
 // The .metadata of a distributed checkpoint: refused, or each tensor that has no error has boxes that tile its shape,
 // which counting each element confirms where that is small, and each has an item.
+//
+// Is to reach what input can reach of these files:
+//   serialize/torch/internal/dcp_metadata*
+//   serialize/torch/internal/dcp_values*
+//   serialize/stored/boxes*
 
 #include <algorithm>
 #include <cstddef>

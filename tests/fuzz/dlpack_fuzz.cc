@@ -1,5 +1,8 @@
 // A managed tensor of DLPack with any fields over memory of ours: taken or refused, the deleter is called once, and
 // what is taken can be read and goes out again alike.
+//
+// Is to reach what input can reach of these files:
+//   tensor/interop/dlpack*
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,10 @@
 // What a channel receives: the input is all that a peer sends, and arrives without a descriptor or with a memory file.
 // Whatever comes, each message that is taken can be walked, and sent on; and however it is cut into pieces on its way,
 // the same messages come out, and the same end.
+//
+// Is to reach what input can reach of these files:
+//   serialize/exchange/internal/frame*
+//   serialize/exchange/message_codec*
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -2,6 +2,10 @@
 // wrong or incomplete, read, stall and close, in any order, between the steps of the server. Whatever they do: each
 // gets frames of the protocol only, in order; an honest client that comes at the end is answered; and nothing is left
 // behind.
+//
+// Is to reach what input can reach of these files:
+//   serialize/exchange/server*
+//   serialize/exchange/internal/answer_queue*
 
 #include <fcntl.h>
 #include <stdlib.h>

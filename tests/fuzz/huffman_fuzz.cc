@@ -1,5 +1,8 @@
 // A plane of Huffman codes, from a stranger or changed in a few places: the decoder and a reference decoder both read
 // it, with the same result, or both refuse it. What the encoder writes of any plane comes back.
+//
+// Is to reach what input can reach of these files:
+//   serialize/payload/codec/huffman*
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,9 @@
 // A program of view operations over one small tensor. After each step the elements are where the layout says, inside
 // the buffer, and a model, the list of the elements' numbers in row-major order, agrees where an operation keeps it.
+//
+// Is to reach what input can reach of these files:
+//   tensor/strided/layout*
+//   tensor/strided/view*
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,9 @@
 // An npy file: refused, or all that it lists is read, in whole and in part, with one result.
+//
+// Is to reach what input can reach of these files:
+//   serialize/npy/internal/*_parser*
+//   serialize/npy/internal/[ate]*
+//   serialize/npy/internal/npy_header*
 
 #include <cstddef>
 #include <cstdint>

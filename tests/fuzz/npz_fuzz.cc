@@ -1,5 +1,10 @@
 // An npz file: refused, or each tensor is read with its checksum or is reported as damaged. The mutator mends sizes,
 // offsets and checksums in three of four inputs, so that false values get past those checks.
+//
+// Is to reach what input can reach of these files:
+//   serialize/npy/npz_reader*
+//   serialize/zip/zip_directory*
+//   serialize/zip/zip_member*
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,7 @@
 // An object graph: whatever its edges, each node gets a name, and the drawing stays within its limits.
+//
+// Is to reach what input can reach of these files:
+//   serialize/checkpoint/object_graph*
 
 #include <cstddef>
 #include <cstdint>

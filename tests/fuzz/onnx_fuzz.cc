@@ -1,6 +1,11 @@
 // Bytes as an ONNX model, tensor or sequence: what opens keeps its promises, and every way of reading gives the same
 // elements; a model that is made of a model, with the same tensors, has them, too, and so has one with another name.
 // Inputs that begin with '#' are the external_data of a tensor instead: lines of key, '=' and value.
+//
+// Is to reach what input can reach of these files:
+//   serialize/onnx/*.cc
+//   serialize/onnx/internal/*.cc
+//   serialize/protowire/wire_cursor*
 
 #include <cstddef>
 #include <cstdint>

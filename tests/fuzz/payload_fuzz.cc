@@ -1,4 +1,12 @@
 // An encoded payload: checked, read whole, by range and by slice; what can be read twice is the same.
+//
+// Is to reach what input can reach of these files:
+//   serialize/payload/payload_header*
+//   serialize/payload/payload_reader*
+//   serialize/payload/codec/*codec*
+//   serialize/payload/codec/chunk_decoder*
+//   serialize/payload/internal/chunk_reader*
+//   serialize/payload/internal/payload_index*
 
 #include <cstddef>
 #include <cstdint>

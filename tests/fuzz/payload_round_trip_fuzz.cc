@@ -1,4 +1,8 @@
 // Any tensor, encoded in any way, comes back; the bytes do not depend on threads, and are hardly more than stored.
+//
+// Is to reach what input can reach of these files:
+//   serialize/payload/*.cc
+//   serialize/payload/*/*.cc
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,7 @@
 // Text as a file of profiles: a setting that is written into its section is found there, whatever stands around it.
+//
+// Is to reach what input can reach of these files:
+//   serialize/object_store/internal/profile_file*
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,8 @@
 // A stream of records: what is read is written again alike, as far as it was read.
+//
+// Is to reach what input can reach of these files:
+//   serialize/wire/records*
+//   serialize/wire/tensor_records*
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,8 @@
 // Pieces of a transfer between hosts: whatever a server sends, a client stores it or refuses it, and protobuf's classes
 // agree about each header that is taken. However a message is cut into parts, the same comes out.
+//
+// Is to reach what input can reach of these files:
+//   serialize/rpc/internal/piece*
 
 #include <algorithm>
 #include <cstdint>

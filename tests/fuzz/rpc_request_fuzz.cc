@@ -1,5 +1,10 @@
 // Requests to a server of tensors, over gRPC: any bytes to List and Pull, any pieces to Push. Each call ends, with one
 // of the statuses of FORMAT.md; what a pull brings are pieces that keep the rules; nothing stays open.
+//
+// Is to reach what input can reach of these files:
+//   serialize/rpc/tensor_server*
+//   serialize/rpc/internal/item_bytes*
+//   serialize/rpc/internal/piece_[rs]*
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>

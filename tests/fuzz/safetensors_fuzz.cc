@@ -1,5 +1,9 @@
 // Bytes as a safetensors file, strict and lenient: what opens keeps its promises, and what strict reading accepts comes
 // back from the writer the same. Inputs that begin with '#' are the index of a model instead.
+//
+// Is to reach what input can reach of these files:
+//   serialize/safetensors/safetensors_reader*
+//   serialize/safetensors/internal/*
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,8 @@
 // Lists of a server that may say anything: what is accepted keeps the rules, and is sent again alike. Requests to a
 // service, likewise.
+//
+// Is to reach what input can reach of these files:
+//   serialize/serve/*
 
 #include <cstddef>
 #include <cstdint>

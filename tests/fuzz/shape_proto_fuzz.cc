@@ -1,4 +1,8 @@
 // A TensorShapeProto and a TensorSliceProto in the same bytes: what is taken comes back.
+//
+// Is to reach what input can reach of these files:
+//   serialize/wire/shape_codec*
+//   serialize/wire/slice_codec*
 
 #include <cstddef>
 #include <cstdint>

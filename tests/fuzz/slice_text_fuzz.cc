@@ -1,5 +1,9 @@
 // Lines of text as slices: what a line parses to prints as the same slice, and the operations on two slices agree with
 // each other.
+//
+// Is to reach what input can reach of these files:
+//   tensor/slice.cc
+//   tensor/slice_set.cc
 
 #include <algorithm>
 #include <cstddef>

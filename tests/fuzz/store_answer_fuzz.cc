@@ -1,4 +1,7 @@
 // Text as an XML answer of an S3 store: what any of its readers takes has bounded sizes, and is of one kind only.
+//
+// Is to reach what input can reach of these files:
+//   serialize/object_store/internal/xml_answer*
 
 #include <cstddef>
 #include <cstdint>

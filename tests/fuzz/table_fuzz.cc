@@ -1,4 +1,8 @@
 // A whole table: walking over it and looking up each key agree.
+//
+// Is to reach what input can reach of these files:
+//   serialize/checkpoint/table/table_reader*
+//   serialize/checkpoint/table/block_reader*
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,13 @@
 // A TensorProto message: both front ends agree on it, and what they take comes back.
+//
+// Is to reach what input can reach of these files:
+//   serialize/protowire/[!w]*
+//   serialize/protowire/wire_reader*
+//   serialize/wire/message/tensor_decoder*
+//   serialize/wire/message/wire_fields*
+//   serialize/wire/message/object_decoder*
+//   serialize/wire/message/metadata_decoder*
+//   serialize/wire/variant*
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,9 @@
 // A file of torch.save, in either container: refused, or each tensor is read in each way with one result, or is
 // damaged.
+//
+// Is to reach what input can reach of these files:
+//   serialize/torch/torch_reader*
+//   serialize/torch/internal/[qst]*
 
 #include <cstddef>
 #include <cstdint>

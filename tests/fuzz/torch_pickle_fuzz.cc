@@ -1,5 +1,10 @@
 // A pickle: refused, or its tensors are named and its values written, in bounded memory. Values that are written as a
 // pickle again come back. Half of the inputs may have opaque objects.
+//
+// Is to reach what input can reach of these files:
+//   serialize/torch/internal/[npr]*
+//   serialize/torch/internal/tensor_walk*
+//   serialize/values/*
 
 #include <cstddef>
 #include <cstdint>

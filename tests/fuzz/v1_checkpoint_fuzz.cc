@@ -1,4 +1,7 @@
 // A V1 checkpoint: what its list names is read whole or in part, or refused, and verifying it tells which.
+//
+// Is to reach what input can reach of these files:
+//   serialize/checkpoint/read/v1_*
 
 #include <cstddef>
 #include <cstdint>

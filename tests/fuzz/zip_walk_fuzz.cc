@@ -1,5 +1,9 @@
 // The walk over a zip archive without its directory: the members that it finds follow one another inside the file, and
 // of a whole archive it finds all, as the directory lists them. The mutator mends checksums in three of four inputs.
+//
+// Is to reach what input can reach of these files:
+//   serialize/zip/zip_walk*
+//   serialize/zip/zip_member*
 
 #include <algorithm>
 #include <cstddef>
