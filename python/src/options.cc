@@ -51,7 +51,7 @@ bool FromBool(nb::handle value, const char* what) {
   throw nb::python_error();
 }
 
-// Sets the field of an option that is no bool. Returns false for a False, which is none.
+// Sets the field of an option whose type is not bool. Returns false, and sets nothing, for the value False.
 bool SetField(const FormatOption& option, nb::handle value, FormatOptions* options) {
   const std::string word(option.keyword);
   if (const auto* const size = std::get_if<FormatOption::Field<uint64_t>>(&option.field)) {

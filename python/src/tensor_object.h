@@ -23,7 +23,7 @@ RefPtr<RefCounted> PinMemory(const TensorView& view);
 
 nanobind::object ToTensorObject(const TensorView& view);
 
-// What stands in brackets: integers, slices and one ellipsis, for a tensor of this rank. Throws TypeError and
+// The index between brackets: integers, slices and one ellipsis, for a tensor of this rank. Throws TypeError and
 // IndexError.
 std::vector<AxisIndex> FromIndex(nanobind::handle index, int rank);
 

@@ -93,9 +93,9 @@ struct ConvertOptions {
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, the imaginary parts of numbers that
-  // become real, and tensors whose dtype, name, shape or strings it cannot hold, and tensors that the source
-  // only lists (ArchiveEntry::read_status). Tensors of a dtype that it holds
-  // opaquely (ArchiveFormat::StoresAsRawBytes) lose only the name of their dtype.
+  // become real, and tensors whose dtype, name, shape or strings it cannot hold, and tensors that the source only lists
+  // (ArchiveEntry::read_status). Tensors of a dtype that it holds opaquely (ArchiveFormat::StoresAsRawBytes) lose only
+  // the name of their dtype.
   bool allow_loss = false;
   uint64_t block_bytes = uint64_t{1} << 20;  // small enough for the cache that processors share
   int num_threads = 2;                       // one writes, the others read ahead

@@ -46,8 +46,8 @@ RecordReaderOptions ArchiveRecordsFrom(uint64_t offset, uint64_t max_bytes = UIN
 // Reads the tensors of a stream, however large, one at a time.
 class NamedRecordReader {
  public:
-  // `base` resolves deltas; null if none is available. With kSkip a tensor comes without the
-  // metadata that cannot be read; its metadata_status then is an error.
+  // `base` resolves deltas; null if none is available. With kSkip a tensor comes without the metadata that cannot be
+  // read; its metadata_status then is an error.
   // `max_bytes`: as for ArchiveRecordsFrom. A record past that is refused before its bytes are read.
   // `verify_data`: RecordReaderOptions.
   explicit NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base = nullptr,

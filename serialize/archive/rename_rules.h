@@ -7,12 +7,12 @@
 //
 // s/REGEX/TEXT/ is a command of `sed -E`: an extended regular expression, of which the first and longest match is
 // replaced. Any character of punctuation can be the delimiter ("s,/,.,g"). In TEXT, & is the match, \1 to \9 are its
-// groups, and \n and \t are newline and tab. Flags: g for every match, a number N for the Nth match (and,
-// with g, those after it), I for letters of ASCII in either case. Supported besides what POSIX defines: \w \W \s \S, \b
-// \B \` \', \n \t and their like, + and ?. A name that is UTF-8 is a sequence of characters, any other name one of
-// bytes. Refused, with the place in the rule: references to groups inside REGEX, and in TEXT to a group inside a part
-// that is repeated; \< and \>; the conversion of case (\U \L \u \l \E); characters by number (\x2e); classes like
-// [=a=]; more than 1,000 repetitions ({1001}); groups that are nested more than 100 deep.
+// groups, and \n and \t are newline and tab. Flags: g for every match, a number N for the Nth match (and, with g, those
+// after it), I for letters of ASCII in either case. Supported besides what POSIX defines: \w \W \s \S, \b \B \` \', \n
+// \t and their like, + and ?. A name that is UTF-8 is a sequence of characters, any other name one of bytes. Refused,
+// with the place in the rule: references to groups inside REGEX, and in TEXT to a group inside a part that is repeated;
+// \< and \>; the conversion of case (\U \L \u \l \E); characters by number (\x2e); classes like [=a=]; more than 1,000
+// repetitions ({1001}); groups that are nested more than 100 deep.
 //
 // The time is linear in the names of a stranger, the memory is bounded, and no name is passed over. A name is refused
 // if it matches in several ways that give a group another text ("(a|ab)(c|bcd)"), if a rule with flag g and an

@@ -43,10 +43,9 @@ struct CheckpointMergeOptions {
 // Errors: NotFound for a missing source; AlreadyExists if two sources hold a tensor of the same name, unless both hold
 // pieces of it, and if the target exists; InvalidArgument if pieces of a tensor disagree or overlap, if byte orders
 // differ, or if a source is the target; DataLoss for a damaged source, as CheckpointReader::entries, and for a data
-// file that is missing or too short; Aborted for a source
-// that is replaced meanwhile; ResourceExhausted past a limit, for example for a tensor in pieces whose entry has
-// more than max_message_bytes; from errno, naming the file. On error there is no new checkpoint (a new folder stays),
-// and the sources are unchanged.
+// file that is missing or too short; Aborted for a source that is replaced meanwhile; ResourceExhausted past a limit,
+// for example for a tensor in pieces whose entry has more than max_message_bytes; from errno, naming the file. On error
+// there is no new checkpoint (a new folder stays), and the sources are unchanged.
 absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
                               const CheckpointMergeOptions& options = {});
 

@@ -286,7 +286,7 @@ class Salvage {
     return table->Add(key, value);
   }
 
-  // Errors: of the quota.
+  // Errors: ResourceExhausted past the quota.
   absl::Status AddItem(absl::string_view key, const std::string& name, const CheckpointEntry& entry, bool is_verified) {
     const bool is_piece = IsPieceKey(key);
     absl::Status within = memory_->Charge(kItemBytes + kNameCopies * name.size());

@@ -9,8 +9,8 @@
 // Arrays are read as npy_reader.h says. The name of a tensor is that of its member without ".npy"; a name is only a key
 // and never becomes a path. Members that are not arrays are listed (other_members) and not read; of a member NAME.npy,
 // up to 1 MiB, without the start of an array the CRC-32 tells: if it is right, the member was written so (macOS adds
-// __MACOSX/._NAME.npy); otherwise it is damaged. Members may be stored
-// or deflated, with or without zip64 fields and data descriptors (serialize/zip).
+// __MACOSX/._NAME.npy); otherwise it is damaged. Members may be stored or deflated, with or without zip64 fields and
+// data descriptors (serialize/zip).
 //
 // Open reads the directory of the archive and the header of each member, and compares them: names, sizes, methods and
 // offsets must agree, members must neither overlap nor leave gaps, and no two may have the same name. So several

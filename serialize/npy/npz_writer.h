@@ -63,9 +63,9 @@ class NpzWriter {
   ~NpzWriter();
 
   // Errors: as CheckName; InvalidArgument for an option out of range, for strings that the format cannot hold, and for
-  // more than kMaxNpyRank axes; AlreadyExists for a name added before; Unimplemented for
-  // dtypes that npy files cannot have (NpyFormat::store_opaquely; resources, variants); FailedPrecondition for a buffer
-  // without data; from errno, naming the file.
+  // more than kMaxNpyRank axes; AlreadyExists for a name added before; Unimplemented for dtypes that npy files cannot
+  // have (NpyFormat::store_opaquely; resources, variants); FailedPrecondition for a buffer without data; from errno,
+  // naming the file.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options = {});
 
   // One piece of a tensor of shape `full_shape`; the first call for a name fixes shape and dtype. Pieces come in

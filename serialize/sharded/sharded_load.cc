@@ -30,7 +30,7 @@ absl::Status ReadAlone(const CheckpointReader& reader, const WantedPiece& piece)
   return reader.ReadSliceInto(piece.name, piece.slice, &into);
 }
 
-// What this rank would share. A piece with a mistake is none of it: reading it alone finds the error.
+// What this rank would share; empty for a piece with a mistake, of which ReadAlone finds the error.
 HostRequest RequestFor(const CheckpointReader& reader, const WantedPiece& piece) {
   const absl::StatusOr<CheckpointEntry> entry = reader.Find(piece.name);
   if (!entry.ok() || !IsFixedSize(entry->dtype) || piece.into.dtype() != entry->dtype) return {};

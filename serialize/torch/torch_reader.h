@@ -16,10 +16,10 @@
 //
 // Open reads the directory and the pickle. Tensors are read when a caller asks for them, and the CRC-32 of a record is
 // compared the first time that a tensor of it is read or mapped: in the same pass, if the tensor is all of the record.
-// Slices are not verified. Tied tensors are listed under
-// each name, and all but one name the other (alias_of). Conjugate and negative views are computed when they are read.
-// Sparse tensors, tensors without bytes and dtypes that this library does not have are listed, and read_status says why
-// they cannot be read; the parts of sparse tensors are tensors below their name.
+// Slices are not verified. Tied tensors are listed under each name, and all but one name the other (alias_of).
+// Conjugate and negative views are computed when they are read. Sparse tensors, tensors without bytes and dtypes that
+// this library does not have are listed, and read_status says why they cannot be read; the parts of sparse tensors are
+// tensors below their name.
 //
 // All methods are const and thread-safe.
 

@@ -12,8 +12,7 @@
 // Elements go to the file at once, and memory stays bounded: about 200 bytes a tensor, and the values. Tensors keep the
 // order of their axes in memory (channels last, for example) and are otherwise stored densely. A quantized tensor needs
 // its scale: the attributes that TorchReader::Metadata has of it. Sparse tensors are not written, because
-// torch::pickle_load reads none. The same calls give the same bytes. FORMAT.md section 6 has
-// the layout.
+// torch::pickle_load reads none. The same calls give the same bytes. FORMAT.md section 6 has the layout.
 //
 // The file is written under a temporary name and renamed (serialize/io/publication.h). A writer destroyed without
 // Finish removes it. After a failed write every further call returns the same error; a refused argument

@@ -13,8 +13,8 @@
 //   - the members follow one another from the first byte of the file to the directory, without gap or overlap;
 //   - no two have the same name.
 //
-// Names are bytes and never become paths: "../x" is a key like others. Archives in several files,
-// encrypted members, methods other than stored and deflated, and links are refused.
+// Names are bytes and never become paths: "../x" is a key like others. Archives in several files, encrypted members,
+// methods other than stored and deflated, and links are refused.
 
 #ifndef TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_
 #define TENSORCASK_SERIALIZE_ZIP_ZIP_DIRECTORY_H_

@@ -41,9 +41,9 @@ struct CachingOptions {
 
   // "KEY:VALUE,...", spaces ignored; the empty text gives the defaults. Keys: max_split_size_mb (more than 20),
   // garbage_collection_threshold (between 0 and 1, both excluded), roundup_power2_divisions (a power of two for all
-  // sizes, or a list [MIB:DIVISIONS,...,>:DIVISIONS]: an entry is for the interval that begins at MIB, the first
-  // one also for all smaller sizes, '>' for all larger sizes), backend (only "native"),
-  // expandable_segments ("True" or "False").
+  // sizes, or a list [MIB:DIVISIONS,...,>:DIVISIONS]: an entry is for the interval that begins at MIB, the first one
+  // also for all smaller sizes, '>' for all larger sizes), backend (only "native"), expandable_segments ("True" or
+  // "False").
   // Errors: InvalidArgument, naming the key and the value.
   static absl::StatusOr<CachingOptions> Parse(absl::string_view text);
 

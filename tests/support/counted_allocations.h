@@ -3,8 +3,7 @@
 //   const int64_t taken = AllocationsOf([&] { view.Transpose(0, 1).IgnoreError(); });
 //   const FailingNothrowNew failing;      // until the end of the block, new (std::nothrow) gives null
 //
-// Linking this replaces the global operator new of the whole program. Counts and failures are those of
-// all threads.
+// Linking this replaces the global operator new of the whole program. Counts and failures are those of all threads.
 
 #ifndef TENSORCASK_TESTS_SUPPORT_COUNTED_ALLOCATIONS_H_
 #define TENSORCASK_TESTS_SUPPORT_COUNTED_ALLOCATIONS_H_

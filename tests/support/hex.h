@@ -10,8 +10,8 @@
 
 namespace tensorcask::testing {
 
-// BytesOfHex("0aFF") == "\x0a\xff". The value is unspecified if a character is not a hexadecimal
-// digit; an odd last digit is ignored.
+// BytesOfHex("0aFF") == "\x0a\xff". The value is unspecified if a character is not a hexadecimal digit; an odd last
+// digit is ignored.
 inline std::string BytesOfHex(absl::string_view hex) {
   const auto value = [](char digit) { return digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10; };
   std::string bytes;

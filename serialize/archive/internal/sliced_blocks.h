@@ -19,7 +19,7 @@ namespace tensorcask::archive {
 // Fills the view, which is contiguous and begins its buffer. Called for one block after the other.
 using ReadBlock = std::function<absl::Status(const TensorSlice&, TensorView*)>;
 
-// Memory is taken for as many blocks as the caller holds at once, and one more. Requires: the dtype has a fixed size.
+// Allocates as many blocks as the caller holds at once, and one more. Requires: the dtype has a fixed size.
 std::unique_ptr<TensorBlocks> MakeSlicedBlocks(const ArchiveEntry& entry, uint64_t block_bytes, ReadBlock read);
 // The same from a stream of all elements, which is finished after the last block.
 std::unique_ptr<TensorBlocks> MakeStreamedBlocks(const ArchiveEntry& entry, uint64_t block_bytes,

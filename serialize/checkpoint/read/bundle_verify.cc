@@ -185,7 +185,7 @@ absl::Status Verification::Walk() {
 }
 
 // Checks that the slices of a tensor do not overlap. TensorFlow stores only parts of some tensors, such as slots of
-// partitioned variables. Errors: of the quota.
+// partitioned variables. Errors: ResourceExhausted past the quota.
 absl::Status Verification::CheckCover(const LocatedEntry& tensor) {
   const CheckpointEntry& entry = tensor.index.entry;
   QuotaCharge charge(&memory_);

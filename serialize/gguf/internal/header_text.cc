@@ -103,7 +103,7 @@ std::optional<T> ParseInteger(absl::string_view text, int bits) {
   return fits ? std::optional<T>(value) : std::nullopt;
 }
 
-// Adds the value of type `type` that `text` is; false if it is none.
+// Adds `text` as a value of type `type`; false if it is not one.
 bool AddParsed(absl::string_view text, const ValueType& type, ValueTree* tree) {
   switch (type.kind) {
     case ValueKind::kText:

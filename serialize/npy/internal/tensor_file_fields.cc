@@ -112,8 +112,8 @@ uint64_t TensorFile::ReservedForFields() const {
   return std::min(kMost, LimitOf(options_.limits.max_memory_beyond_input) / 4);
 }
 
-// The memory for those of one array. With the part that grows with the file, passes over a stored
-// array are few whatever its size.
+// The memory for those of one array. With the part that grows with the file, passes over a stored array are few
+// whatever its size.
 uint64_t TensorFile::ColumnBudget(const Array& array) const {
   constexpr uint64_t kPartOfFile = 8;
   return ReservedForFields() + array.data->stored_bytes() / kPartOfFile;

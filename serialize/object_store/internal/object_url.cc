@@ -144,7 +144,7 @@ std::string HostOf(absl::string_view url) {
 
 bool IsLoopback(absl::string_view host) {
   if (host == "::1" || absl::EqualsIgnoreCase(host, "localhost")) return true;
-  // An address of four numbers, so that a name such as 127.example.org is none.
+  // Only addresses of four numbers: 127.example.org is a name of another host.
   if (!absl::StartsWith(host, "127.")) return false;
   return std::all_of(host.begin(), host.end(), [](char c) { return absl::ascii_isdigit(c) || c == '.'; });
 }

@@ -163,7 +163,8 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
   receiver->Prepare(&lines);
   const bool signs = request.is_signed && !credentials.is_anonymous();
   if (signs) {
-    // 7.88 does not add it. Over plain http somebody on the way could change the body, so its hash is signed.
+    // libcurl 7.88 does not add this header. Over plain http the body could be changed on its way, so its hash is
+    // signed.
     const bool is_protected = absl::StartsWith(request.url, "https:") || IsLoopback(HostOf(request.url));
     lines.push_back(absl::StrCat("x-amz-content-sha256: ",
                                  is_protected && !request.body.empty() ? "UNSIGNED-PAYLOAD" : Sha256Hex(request.body)));

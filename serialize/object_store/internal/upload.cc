@@ -328,7 +328,7 @@ IoResult Upload::Publish(const PublishCondition& condition) {
         is_uncertain_ = false;
         return Fail(-ESTALE, absl::StrCat(url_.name, ": another writer replaced or removed it first"));
       }
-      // Not even of a refusal without a doubt is it taken for granted that nothing happened.
+      // Even a clear refusal does not prove that nothing was published, so the winner must be known.
       if (is_refused && winner != Winner::kUnknown) return Fail(answer.result, answer.detail);
       if (winner == Winner::kUnknown) {
         is_uncertain_ = true;

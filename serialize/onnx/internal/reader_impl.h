@@ -55,7 +55,7 @@ class ReaderImpl {
   // `status`, if it is an error, with the place of the tensor.
   absl::Status At(size_t number, const absl::Status& status) const;
 
-  // Requires: the tensor can be read, and is not Form::kValues. Errors: of the side file.
+  // Requires: the tensor can be read, and is not Form::kValues. Errors: those of opening the side file.
   absl::StatusOr<Elements> ElementsOf(size_t number) const;
   // Errors, without the place of the tensor: as OnnxReader::Read. Requires: the tensor can be read.
   absl::StatusOr<Tensor> Read(size_t number) const;

@@ -66,7 +66,8 @@ absl::Status JointSave::Publish() {
     if (!status.ok()) joint_->Abandon();
     return absl::StrCat(joint_->may_exist() ? "1" : "0", EncodeStatus(status));
   };
-  // An error of the communicator here leaves the data file: nobody knows whether rank 0 has renamed the index.
+  // An error of the communicator here leaves the data file: this rank does not know whether rank 0 has renamed the
+  // index.
   CASK_ASSIGN_OR_RETURN(const Agreement agreed, Agree(comm_, renamed, "", rename_index));
   if (!agreed.status.ok()) {
     part_->Remove();
