@@ -33,7 +33,8 @@ NB_MODULE(_native, m) {
   tensorcask::python::DefineComparisons(m);
   tensorcask::python::DefineReport(m);
   tensorcask::python::DefineExchange(m);
-  tensorcask::python::DefineRemote(m);
+  tensorcask::python::DefineServer(m);
+  tensorcask::python::DefineClient(m);
   tensorcask::python::DefineObjectGraph(m);
   tensorcask::python::DefineSharded(m);
 }

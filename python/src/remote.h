@@ -1,4 +1,5 @@
-// Tensors of other hosts: what opens grpc:// and grpcs://, and tensorcask.serve, follow and push.
+// Tensors of other hosts: what opens grpc:// and grpcs:// (remote.cc), tensorcask.serve (remote_server.cc), follow and
+// push (remote_client.cc).
 
 #ifndef TENSORCASK_PYTHON_SRC_REMOTE_H_
 #define TENSORCASK_PYTHON_SRC_REMOTE_H_
@@ -15,7 +16,8 @@
 
 namespace tensorcask::python {
 
-void DefineRemote(nanobind::module_& m);
+void DefineServer(nanobind::module_& m);
+void DefineClient(nanobind::module_& m);
 
 // True for grpc://... and grpcs://...
 bool IsRemote(absl::string_view path);
