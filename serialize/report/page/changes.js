@@ -89,7 +89,7 @@ function movedHistogram(moved) {
   const bins = Math.min(40, Math.max(8, 4 * (high - low)));
   const counts = Array(bins).fill(0);
   for (const x of logs) ++counts[Math.min(bins - 1, Math.floor(((x - low) / (high - low || 1)) * bins))];
-  return figure("Distribution of the changes", `${count(logs.length, "tensor")} by norm of B − A by norm of A`, histogram([{ counts, colour: INK[0] }], low, high, { label: "Distribution of the changes", tickX: (e) => number(10 ** e, 2), xLabel: "moved" }));
+  return figure("Distribution of the changes", `${count(logs.length, "tensor")} by norm of B − A by norm of A`, histogram([{ counts, colour: INK[0] }], low, high, { label: "Distribution of the changes", tickX: (e) => number(10 ** e, 2), xLabel: "moved", things: "tensors" }));
 }
 
 function pairCard(pair) {

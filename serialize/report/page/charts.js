@@ -35,15 +35,17 @@ const resized = new ResizeObserver((entries) => {
     const width = Math.round(contentRect.width);
     if (width > 0 && width !== target.drawnWidth) {
       target.drawnWidth = width;
+      target.style.minHeight = "";
       target.replaceChildren(...[target.draw(width)].flat().filter(Boolean));
     }
   }
 });
 
-// A place for what draw(width) returns.
-function chart(draw, attributes) {
-  const place = h("div", { class: "chart", ...(attributes || {}) });
+// A place for what draw(width) returns, `height` high until that is drawn.
+function chart(draw, height = 40, attributes = {}) {
+  const place = h("div", { class: "chart", ...attributes });
   place.draw = draw;
+  place.style.minHeight = height + "px";
   resized.observe(place);
   return place;
 }
@@ -64,14 +66,15 @@ function axes(width, height, margin, x, y, labels = {}) {
     const kept = powers.length >= 2 ? powers : ticks;
     return kept.filter((_, i) => i % Math.ceil(kept.length / most) === 0);
   };
+  const [shownX, shownY] = [few(ticksX, x, 6), few(ticksY, y, 5)];
+  const [textsX, textsY] = [tickTexts(shownX), tickTexts(shownY)];
   return [
     svg("g", { class: "axis" },
-      few(ticksY, y, 5).map((tick) => [
+      shownY.map((tick, i) => [
         svg("line", { class: "grid", x1: margin.left, x2: width - margin.right, y1: y(tick), y2: y(tick) }),
-        svg("text", { x: margin.left - 6, y: y(tick) + 4, "text-anchor": "end" }, number(tick, 3)),
+        svg("text", { x: margin.left - 6, y: y(tick) + 4, "text-anchor": "end" }, textsY[i]),
       ]),
-      few(ticksX, x, 6).map((tick) => svg("text", { x: x(tick), y: bottom + 16, "text-anchor": "middle" },
-        labels.tickX ? labels.tickX(tick) : number(tick, 3))),
+      shownX.map((tick, i) => svg("text", { x: x(tick), y: bottom + 16, "text-anchor": "middle" }, labels.tickX ? labels.tickX(tick) : textsX[i])),
       svg("line", { x1: margin.left, x2: width - margin.right, y1: bottom, y2: bottom }),
       labels.x && svg("text", { class: "label", x: width - margin.right, y: height - 2, "text-anchor": "end" }, labels.x),
       labels.y && svg("text", { class: "label", x: 2, y: 11 }, labels.y)),
@@ -83,7 +86,7 @@ function canvasOf(width, height, label, ...content) {
 }
 
 // Bars of one or two series over equal parts of [low, high]: {counts, colour, name}.
-function histogram(series, low, high, { label, log = false, height = 220, tickX = null, xLabel = "value" } = {}) {
+function histogram(series, low, high, { label, log = false, height = 220, tickX = null, xLabel = "value", things = "elements" } = {}) {
   return chart((width) => {
     const margin = { top: 26, right: 12, bottom: 36, left: 52 };
     const bins = series[0].counts.length;
@@ -103,43 +106,67 @@ function histogram(series, low, high, { label, log = false, height = 220, tickX 
           height: Math.max(height - margin.bottom - top, 0.5), "data-count": n, "data-bin": i, "data-series": k },
           svg("title", {}, `${where}: ${integer(n)}${one.name ? " in " + one.name : ""}`));
       })));
-    return canvasOf(width, height, label, axes(width, height, margin, x, y, { x: xLabel, y: log ? "elements (log)" : "elements", tickX }), bars);
-  });
+    return canvasOf(width, height, label, axes(width, height, margin, x, y, { x: xLabel, y: log ? `${things} (log)` : things, tickX }), bars);
+  }, height);
 }
 
-// Lines over steps: values may be null. A point that stands alone is a dot.
-function lines(series, labels, { label, height = 200, log = false, small = false, yLabel = "", xLabel = "", textY = (y) => number(y, 3), text = (y) => number(y, 6) } = {}) {
+// Ticks as text with as many digits as tell them apart.
+function tickTexts(ticks) {
+  for (let digits = 3; digits < 8; ++digits) {
+    const texts = ticks.map((tick) => number(tick, digits));
+    if (new Set(texts).size === ticks.length) return texts;
+  }
+  return ticks.map((tick) => number(tick, 8));
+}
+
+// Of a list of `size` labels, the first, the last and some between them, as many as fit.
+function someOf(size, most) {
+  const count = Math.min(size, Math.max(most, 2));
+  return [...new Set(Array.from({ length: count }, (_, i) => Math.round((i * (size - 1)) / Math.max(count - 1, 1))))];
+}
+
+// Lines over labels, or over `positions` of an axis of numbers. Values may be null; a few have dots. `inBytes`: values
+// are bytes, and the axis begins at 0. `room`: the axis is at least this part of the values high, so that noise looks
+// like noise.
+function lines(series, labels, { label, height = 200, log = false, small = false, yLabel = "", xLabel = "", inBytes = false, positions = null, room = 0 } = {}) {
   return chart((width) => {
-    const margin = small ? { top: 8, right: 10, bottom: 18, left: 52 } : { top: yLabel ? 26 : 12, right: 16, bottom: xLabel ? 36 : 22, left: 60 };
+    const margin = small ? { top: 8, right: 10, bottom: 18, left: 56 } : { top: yLabel ? 26 : 12, right: 16, bottom: xLabel ? 36 : 22, left: 64 };
     const all = series.flatMap((one) => one.values).filter((v) => v !== null && (!log || v > 0));
     if (all.length === 0) return h("p", { class: "note" }, "No values.");
-    let [low, high] = [Math.min(...all), Math.max(...all)];
+    let [low, high] = all.reduce(([least, most], v) => [Math.min(least, v), Math.max(most, v)], [Infinity, -Infinity]);
+    const unit = inBytes ? 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(high, 1)) / 10)) : 1;
+    if (inBytes) low = 0;
+    const wanted = room * Math.max(Math.abs(low), Math.abs(high));
+    if (!log && high - low < wanted) [low, high] = [(low + high - wanted) / 2, (low + high + wanted) / 2];
     if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - (Math.abs(low) / 10 || 1), high + (Math.abs(high) / 10 || 1)];
-    const last = labels.length - 1;
-    const x = d3.scaleLinear().domain([0, Math.max(last, 1)]).range([margin.left, width - margin.right]);
-    const y = (log ? d3.scaleLog() : d3.scaleLinear()).domain([low, high]).nice().range([height - margin.bottom, margin.top]);
-    const tickEvery = Math.max(1, Math.ceil(labels.length / Math.max(2, Math.floor(width / (small ? 90 : 110)))));
-    const ticks = labels.map((_, i) => i).filter((i) => i % tickEvery === 0);
-    const grid = (small ? [y.domain()[0], y.domain()[1]] : y.ticks(4).filter((_, i, all) => i % Math.ceil(all.length / 5) === 0));
+    const at = positions || labels.map((_, i) => i);
+    const x = d3.scaleLinear().domain([at[0], Math.max(at[at.length - 1], at[0] + 1)]).range([margin.left, width - margin.right]);
+    const y = (log ? d3.scaleLog() : d3.scaleLinear()).domain([low / unit, high / unit]).nice(small ? 3 : 5).range([height - margin.bottom, margin.top]);
+    const most = Math.floor((width - margin.left) / (small ? 80 : 100));
+    const ticks = positions ? x.ticks(Math.max(most, 2)).filter(Number.isInteger).map((tick) => [tick, integer(tick)]) : someOf(labels.length, most).map((i) => [i, shorten(visible(labels[i]), 14)]);
+    const ends = ([tick]) => (positions ? "middle" : tick === 0 && labels.length > 1 ? "start" : tick === labels.length - 1 && labels.length > 1 ? "end" : "middle");
+    const grid = small ? y.domain() : y.ticks(4).filter((_, i, every) => i % Math.ceil(every.length / 5) === 0);
+    const texts = inBytes ? grid.map((tick) => bytes(tick * unit)) : tickTexts(grid);
+    const textOf = (v) => (inBytes ? bytes(v) : number(v, 6));
     return canvasOf(width, height, label,
       svg("g", { class: "axis" },
-        grid.map((tick) => [svg("line", { class: "grid", x1: margin.left, x2: width - margin.right, y1: y(tick), y2: y(tick) }),
-          svg("text", { x: margin.left - 6, y: y(tick) + 4, "text-anchor": "end" }, textY(tick))]),
-        ticks.map((i) => svg("text", { x: x(i), y: height - margin.bottom + 14,
-          "text-anchor": i === 0 ? "start" : i === last ? "end" : "middle" }, shorten(visible(labels[i]), 14))),
+        grid.map((tick, i) => [svg("line", { class: "grid", x1: margin.left, x2: width - margin.right, y1: y(tick), y2: y(tick) }),
+          svg("text", { x: margin.left - 6, y: y(tick) + 4, "text-anchor": "end" }, texts[i])]),
+        ticks.map((tick) => svg("text", { x: x(tick[0]), y: height - margin.bottom + 14, "text-anchor": ends(tick) }, tick[1])),
         xLabel && svg("text", { class: "label", x: width - margin.right, y: height - 2, "text-anchor": "end" }, xLabel),
         yLabel && svg("text", { class: "label", x: 2, y: 11 }, yLabel)),
       series.map((one) => {
-        const points = one.values.map((v, i) => (v === null || (log && v <= 0) ? null : [x(i), y(v)]));
+        const points = one.values.map((v, i) => (v === null || (log && v <= 0) ? null : [x(at[i]), y(v / unit)]));
         let path = "";
         points.forEach((point, i) => {
           if (point) path += `${i > 0 && points[i - 1] ? "L" : "M"}${point[0].toFixed(1)},${point[1].toFixed(1)}`;
         });
+        const lonely = (i) => !points[i - 1] && !points[i + 1];
         return svg("g", {}, svg("path", { d: path, fill: "none", stroke: one.colour, "stroke-width": small ? 1.5 : 2, "stroke-linejoin": "round" }),
-          points.map((point, i) => point && (points.length <= 40) && svg("circle", { cx: point[0], cy: point[1], r: small ? 2 : 3, fill: one.colour },
-            svg("title", {}, `${visible(labels[i])}: ${one.name ? one.name + " " : ""}${text(one.values[i])}`))));
+          points.map((point, i) => point && (points.length <= 40 || lonely(i)) && svg("circle", { cx: point[0], cy: point[1], r: small ? 2 : 3, fill: one.colour },
+            svg("title", {}, `${visible(labels[i])}: ${one.name ? one.name + " " : ""}${textOf(one.values[i])}`))));
       }));
-  });
+  }, height);
 }
 
 // Points that are links: {x, y, name, link, colour}. On logarithmic axes.
@@ -159,7 +186,7 @@ function scatter(points, { label, xLabel, yLabel, height = 340 } = {}) {
           svg("title", {}, `${visible(shorten(point.name, 300))}\n${point.text}`)))));
     element.setAttribute("role", "group");
     return element;
-  });
+  }, height);
 }
 
 // Bars that lie, with a link each: {name, link, value, text}.
@@ -220,7 +247,7 @@ function heatMap({ cells, rows, columns, low, high, down, across, label }) {
       down && svg("text", { class: "label", x: 2, y: 12 }, `axis ${down.axis} ↓`),
       svg("text", { class: "label", x: margin.left + wide, y: margin.top + tall + 30, "text-anchor": "end" }, `axis ${across.axis} →`)));
     return [canvas, element];
-  }, { class: "chart heatframe" });
+  }, down ? 420 : 80, { class: "chart heatframe" });
   const swatch = cells.includes(0) && h("span", { class: "key" }, h("span", { class: "swatch notfinite", "aria-hidden": "true" }), "not finite");
   return h("div", { class: "heatmap" }, frame, h("div", { class: "scalebar" }, h("span", {}, `≤ ${number(low, 3)}`), bar, h("span", {}, `≥ ${number(high, 3)}`), swatch, about));
 }

@@ -96,6 +96,7 @@ function healthView() {
   const passed = CHECKS.filter((check) => !model.findings.some((one) => one.id === check.id));
   return [
     h("h1", {}, "Health"),
+    model.kind !== "file" && h("p", { class: "subtitle" }, model.kind === "diff" ? "Of B, " : "Of the last step, ", nameOf(model.archives[model.archives.length - 1].path)),
     sections.length === 0 && h("p", { class: "card empty" }, model.tensors.length === 0
       ? "The file has no tensors: there is nothing to check."
       : "Nothing stands out. All checks below passed."),

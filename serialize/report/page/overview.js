@@ -301,7 +301,8 @@ function overviewView() {
     : model.kind === "run" ? [nameOf(fileName(archive.path)), h("span", { class: "versus" }, `, the last of ${count(model.run.steps.length, "step")}`)] : [nameOf(fileName(archive.path))];
   return [
     h("h1", { class: "path" }, title),
-    h("p", { class: "subtitle" }, model.archives.map((one) => one.format).filter((format, i, all) => all.indexOf(format) === i).join(" and "), " · ", nameOf(archive.path)),
+    h("p", { class: "subtitle" }, model.archives.map((one) => one.format).filter((format, i, all) => all.indexOf(format) === i).join(" and "), " · ",
+      model.kind === "diff" ? [nameOf(model.archives[0].path), " → ", nameOf(archive.path)] : nameOf(archive.path)),
     model.tensors.length === 0 && h("p", { class: "card empty" }, "The file has no tensors."),
     tilesOf(model),
     model.kind === "diff" && [changeTiles(), movedOverview()],

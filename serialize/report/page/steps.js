@@ -33,16 +33,26 @@ function jumps(from, to) {
   return rows.filter((row) => !seen.has(row.series) && seen.add(row.series)); // the largest of each tensor
 }
 
+// 2 -> "2 ×", 1.004 -> "+0.4 %".
+function factorText(factor) {
+  if (factor >= 1.1 || factor <= 0.9) return number(factor, 4) + " ×";
+  return `${factor < 1 ? "−" : "+"}${number(100 * Math.abs(factor - 1), 2)} %`;
+}
+
 function jumpsCard(most, from = 0, to = model.run.steps.length - 1) {
   const rows = jumps(from, to);
-  const shown = rows.slice(0, most);
+  const steady = (row) => row.size < Math.log(1.01); // these are not jumps
+  const large = rows.filter((row) => !steady(row));
+  const shown = large.length > 0 ? large.slice(0, most) : rows.slice(0, 3);
+  const rest = large.length > 0 ? rows.length - large.length : 0;
   if (rows.length === 0) return h("section", { class: "card" }, h("h2", {}, "Largest jumps"), h("p", { class: "note" }, model.run.steps.length < 2 ? "There is one step only." : "No norm changes between these steps."));
   return h("section", { class: "card jumps" }, h("h2", {}, "Largest jumps"), h("p", { class: "note" }, "Tensors whose norm changed most from one step to the next, and tensors in which NaN or infinite elements appeared."),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Largest jumps" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["tensor", "from", "to"].map((text) => h("th", { scope: "col" }, text)), ["norm", "factor"].map((text) => h("th", { scope: "col", class: "n" }, text)))),
       h("tbody", {}, shown.map((row) => h("tr", {}, h("th", { scope: "row" }, seriesLink(row.series)), h("td", {}, visible(model.run.steps[row.step - 1].label)), h("td", {}, visible(model.run.steps[row.step].label)),
         h("td", { class: "n" }, `${number(row.series.norms[row.step - 1])} → ${number(row.series.norms[row.step])}`),
-        h("td", { class: "n" }, row.bad ? h("span", {}, h("span", { class: "level bad" }, "✖"), ` ${integer(row.bad)} not finite`) : `${number(row.factor, 4)} ×`)))))),
-    most < 10 && h("p", { class: "note" }, h("a", { href: "#steps" }, "All steps")));
+        h("td", { class: "n" }, row.bad ? h("span", {}, h("span", { class: "level bad" }, "✖"), ` ${integer(row.bad)} not finite`) : factorText(row.factor))))))),
+    rest > 0 && h("p", { class: "note more" }, `${count(rest, "other tensor")} changed by less than 1 % from each step to the next.`),
+    most < 10 && h("p", { class: "note more" }, h("a", { href: "#steps" }, "all steps")));
 }
 
 function seriesLink(series) {
@@ -50,8 +60,6 @@ function seriesLink(series) {
 }
 
 const METRICS = { norms: "norm", changes: "change since the step before", largest: "largest |x|", bad: "NaN and infinite elements", sizes: "bytes in the file" };
-
-const IN_BYTES = { textY: bytes, text: bytes };
 
 function stepsView() {
   const { steps, series } = model.run;
@@ -67,7 +75,7 @@ function stepsView() {
     const sorted = state.order === "name" ? series : series.slice().sort((x, y) => sizes.get(y) - sizes.get(x) || span(y) - span(x));
     const range = labels.slice(state.from, state.to + 1);
     place.replaceChildren(...sorted.slice(0, state.shown).map((one) => h("figure", { class: "card multiple" }, h("figcaption", {}, seriesLink(one)),
-      lines([{ values: one[state.metric].slice(state.from, state.to + 1), colour: INK[0] }], range, { label: `${METRICS[state.metric]} of ${visible(shorten(one.name, 100))}`, height: 120, small: true, log: state.log && state.metric !== "bad", ...(state.metric === "sizes" ? IN_BYTES : {}) }))));
+      lines([{ values: one[state.metric].slice(state.from, state.to + 1), colour: INK[0] }], range, { label: `${METRICS[state.metric]} of ${visible(shorten(one.name, 100))}`, height: 120, small: true, log: state.log && state.metric !== "bad", inBytes: state.metric === "sizes", room: state.metric === "norms" || state.metric === "largest" ? 0.02 : 0 }))));
     more.hidden = sorted.length <= state.shown;
     table.replaceChildren(jumpsCard(12, state.from, state.to));
   };
@@ -86,7 +94,7 @@ function stepsView() {
     h("h1", {}, "Steps"),
     h("div", { class: "toolbar" }, select("from", numbered, "from"), select("to", numbered, "to"), select("metric", Object.entries(METRICS), "draw"), select("order", Object.entries(orders), "order"), h("label", { for: "steps-log" }, logs, " logarithmic")),
     table, place, h("p", { class: "center" }, more),
-    h("div", { class: "columns" }, figure("Size in the file", "all tensors", lines([{ values: steps.map((step) => step.bytes), colour: INK[2] }], labels, { label: "Bytes of each step", ...IN_BYTES })),
+    h("div", { class: "columns" }, figure("Size in the file", "all tensors", lines([{ values: steps.map((step) => step.bytes), colour: INK[2] }], labels, { label: "Bytes of each step", inBytes: true })),
       h("section", { class: "card" }, h("h2", {}, "Files of the steps"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Files of the steps" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "step"), h("th", { scope: "col" }, "path"), h("th", { scope: "col", class: "n" }, "tensors"), h("th", { scope: "col", class: "n" }, "bytes"))),
         h("tbody", {}, steps.map((step) => h("tr", {}, h("th", { scope: "row" }, visible(shorten(step.label, 60))), h("td", { class: "path" }, nameOf(step.path)), h("td", { class: "n" }, integer(step.tensors)), h("td", { class: "n" }, bytes(step.bytes))))))))),
   ];
@@ -105,5 +113,5 @@ function largestStep(series, from, to) {
 function seriesCards(series) {
   const labels = model.run.steps.map((step) => step.label);
   return [["norms", "Norm", "of all elements"], ["changes", "Change", "norm of the change since the step before, by the norm before; of a sample"], ["largest", "Largest |x|", "of the finite elements"], ["sizes", "Bytes in the file", ""]].map(([key, title, note]) =>
-    figure(title + " over the steps", note, lines([{ values: series[key], colour: INK[0] }], labels, { label: `${title} over the steps`, ...(key === "sizes" ? IN_BYTES : {}) })));
+    figure(title + " over the steps", note, lines([{ values: series[key], colour: INK[0] }], labels, { label: `${title} over the steps`, inBytes: key === "sizes" })));
 }

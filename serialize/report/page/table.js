@@ -33,7 +33,7 @@ const COLUMNS = [
   { id: "different", title: "elements that differ", of: "diff", value: (t) => t.pair.different, text: (t) => integer(t.pair.different) },
   { id: "maxAbsolute", title: "largest |a − b|", of: "diff", value: (t) => t.pair.maxAbsolute },
   { id: "maxRelative", title: "largest relative", of: "diff", value: (t) => t.pair.maxRelative, optional: true },
-  { id: "jump", title: "largest jump", of: "run", value: (t) => jumpOf(t.series), text: (t) => (jumpOf(t.series) === null ? NONE : number(jumpOf(t.series), 3) + " ×") },
+  { id: "jump", title: "largest jump", of: "run", value: (t) => jumpOf(t.series), text: (t) => (jumpOf(t.series) === null ? NONE : factorText(jumpOf(t.series))) },
   { id: "change", title: "last change", of: "run", value: (t) => (t.series ? t.series.changes[t.series.changes.length - 1] : null) },
 ];
 const TEXTS = new Set(["name", "dtype", "shape", "encoding", "kind"]);

@@ -1,5 +1,29 @@
 // One tensor.
 
+// Cards in two columns without gaps: each goes below the shorter one. A narrow screen has one column, in order.
+function stacks(cards) {
+  const columns = [0, 1].map(() => h("div", { class: "stackcolumn" }));
+  const place = h("div", { class: "stacks" }, columns);
+  const all = cards.flat(2).filter(Boolean);
+  const arrange = () => {
+    const isWide = place.clientWidth >= 860;
+    if (place.isWide === isWide) return;
+    place.isWide = isWide;
+    // In a narrow column all cards are in the first, and have their heights.
+    columns[0].replaceChildren(...all);
+    if (!isWide) return;
+    const heights = all.map((card) => card.offsetHeight || 300);
+    const sums = [0, 0];
+    all.forEach((card, i) => {
+      const side = sums[1] < sums[0] ? 1 : 0;
+      sums[side] += heights[i];
+      columns[side].append(card);
+    });
+  };
+  new ResizeObserver(arrange).observe(place);
+  return place;
+}
+
 function facts(rows) {
   return h("dl", { class: "facts" }, rows.filter(Boolean).map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
 }
@@ -29,7 +53,7 @@ function tensorView(name) {
       const check = CHECKS.find((other) => other.id === one.id);
       return h("li", {}, h("span", { class: "level " + check.level }, LEVELS[check.level][0]), " ", h("strong", {}, check.title), ": ", visible(one.text));
     })),
-    h("div", { class: "columns" },
+    stacks([
       tensor.pair && tensor.pair.a && tensor.pair.b && pairCard(tensor.pair),
       tensor.series && seriesCards(tensor.series),
       tensor.detail && tensor.detail.h && tensor.elements > 1 && histogramCard(tensor, tensor.detail),
@@ -43,7 +67,7 @@ function tensorView(name) {
         group.length > 0 && ["same elements as", group.slice(0, 8).map((other, i) => [i > 0 && ", ", h("a", { href: other.link }, nameOf(shorten(other.name, 120)))])],
         ["command", h("code", {}, showCommand(archive, tensor))],
       ])),
-      detailCards(tensor), liveCards(tensor)),
+      detailCards(tensor), liveCards(tensor)]),
   ];
 }
 
@@ -74,9 +98,9 @@ function fewerTensors(tensor, what) {
 function singularFigure(singular) {
   if (typeof singular === "string") return figure("Singular values", "", h("p", { class: "note" }, visible(singular)));
   const { n, rank, v } = singular;
-  const labels = v.map((_, k) => integer(1 + (v.length > 1 ? Math.floor((k * (n - 1)) / (v.length - 1)) : 0)));
+  const positions = v.map((_, k) => 1 + (v.length > 1 ? Math.floor((k * (n - 1)) / (v.length - 1)) : 0));
   return figure("Singular values", "of the whole matrix",
-    lines([{ values: v, colour: INK[3] }], labels, { label: "Singular values", log: v[0] > 0, yLabel: v[0] > 0 ? "value (log)" : "value", xLabel: "number" }),
+    lines([{ values: v, colour: INK[3] }], positions.map(integer), { positions, label: "Singular values", log: v[0] > 0, yLabel: v[0] > 0 ? "value (log)" : "value", xLabel: "number" }),
     facts([["largest", number(v[0], 7)], ["smallest", number(v[v.length - 1], 7)], ["above 10⁻⁶ of the largest", `${integer(rank)} of ${integer(n)}`]]));
 }
 
@@ -183,9 +207,10 @@ function axisCards(tensor, axesOf) {
     if (!axis || axis[0].length < 2) return null;
     const [means, spreads] = axis;
     const n = means.length;
-    const labels = means.map((_, k) => integer(Math.floor((k * tensor.dims[i]) / n)));
+    const positions = means.map((_, k) => Math.floor((k * tensor.dims[i]) / n));
+    const labels = positions.map(integer);
     return figure(`Along axis ${i}`, `${integer(tensor.dims[i])} ${n < tensor.dims[i] ? `indices in ${n} groups` : "indices"}`,
-      lines([{ values: means, colour: INK[0], name: "mean" }, { values: spreads, colour: INK[5], name: "standard deviation" }], labels, { label: `Mean and spread along axis ${i}`, xLabel: `index of axis ${i}` }),
+      lines([{ values: means, colour: INK[0], name: "mean" }, { values: spreads, colour: INK[5], name: "standard deviation" }], labels, { label: `Mean and spread along axis ${i}`, xLabel: `index of axis ${i}`, positions }),
       h("p", { class: "legend" }, swatch(INK[0]), h("span", {}, "mean"), swatch(INK[5]), h("span", {}, "standard deviation")));
   }).filter(Boolean);
 }
