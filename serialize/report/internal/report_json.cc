@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -19,13 +20,19 @@ namespace tensorcask::report {
 namespace {
 
 constexpr int64_t kFewElements = 64;
+constexpr double kPictureLow = 0.005;  // quantiles between which a picture has its colours
+constexpr double kPictureHigh = 0.995;
 constexpr uint64_t kMostValueBytes = uint64_t{256} << 10;  // of the JSON of what a file has beside its tensors
 
-std::vector<double> FiniteSorted(const std::vector<double>& values) {
+// The finite ones, of which those for the quantiles of the page are where sorting would move them.
+std::vector<double> FiniteSelected(const std::vector<double>& values) {
   std::vector<double> finite;
   finite.reserve(values.size());
   std::copy_if(values.begin(), values.end(), std::back_inserter(finite), [](double x) { return std::isfinite(x); });
-  std::sort(finite.begin(), finite.end());
+  std::vector<double> qs(std::begin(kQuantiles), std::end(kQuantiles));
+  qs.insert(qs.end(), {kPictureLow, kPictureHigh});
+  std::sort(qs.begin(), qs.end());
+  SelectForQuantiles(qs, absl::MakeSpan(finite));
   return finite;
 }
 
@@ -122,7 +129,7 @@ std::string TextList(absl::Span<const std::string> texts) {
 }
 
 std::string DetailJson(const TensorProfile& profile, int64_t num_elements, const ProfileDetail& detail) {
-  const std::vector<double> finite = FiniteSorted(profile.sample);
+  const std::vector<double> finite = FiniteSelected(profile.sample);
   std::string json = absl::StrCat("{\"n\":[", absl::StrJoin(profile.counts, ","), "]");
   if (num_elements <= kFewElements) absl::StrAppend(&json, ",\"v\":", NumberList(profile.sample));
   if (!finite.empty() && detail.bins > 0) {
@@ -133,8 +140,8 @@ std::string DetailJson(const TensorProfile& profile, int64_t num_elements, const
                     absl::StrJoin(Histogram(finite, totals.min, totals.max, detail.bins), ","),
                     "],\"e\":", ExponentsJson(finite));
     if (detail.picture > 0 && num_elements > 1) {
-      const double low = Quantile(finite, 0.005);
-      const double high = Quantile(finite, 0.995);
+      const double low = Quantile(finite, kPictureLow);
+      const double high = Quantile(finite, kPictureHigh);
       absl::StrAppend(&json, ",\"t\":", PictureJson(profile, detail.picture, low, high));
     }
     if (detail.groups > 0 && profile.counts.size() > 1) {

@@ -153,9 +153,16 @@ absl::Status TensorProfiler::Add(const TensorView& block) {
     return hash.status();
   }
   if (!profile_.is_numeric) return absl::OkStatus();
+  const uint64_t zeros = profile_.totals.zeros;
   CASK_RETURN_IF_ERROR(profile_.totals.Add(block));
   if (largest_ > 0 && (profile_.totals.max >= largest_ || profile_.totals.min <= -largest_)) CountSaturated(block);
-  if (row_elements_ > 0) CountZeroLines(block);
+  if (row_elements_ > 0) {
+    if (profile_.totals.zeros == zeros) {
+      PassLinesWithoutZeros(block.num_elements());
+    } else {
+      CountZeroLines(block);
+    }
+  }
   CASK_RETURN_IF_ERROR(AddSample(block));
   offset_ += block.num_elements();
   return absl::OkStatus();
@@ -205,6 +212,25 @@ void TensorProfiler::CountSaturated(const TensorView& block) {
   if (!wide.ok()) return;
   for (size_t i = 0; i < size; ++i) {
     profile_.saturated += std::abs(static_cast<double>(wide->data<float>()[i])) == largest_ ? 1 : 0;
+  }
+}
+
+// Most blocks have no zero, so that neither a row nor a column of them is dead.
+void TensorProfiler::PassLinesWithoutZeros(int64_t count) {
+  const int64_t in_row = offset_ % row_elements_;
+  const bool ends_row = count >= row_elements_ - in_row;
+  row_is_dead_ = ends_row && (in_row + count) % row_elements_ == 0;  // a new row, of which nothing is known
+  const auto mark = [this](int64_t from, int64_t to) {
+    const auto size = static_cast<int64_t>(ElementSize(dtype_));
+    std::fill(column_bits_.begin() + from * size, column_bits_.begin() + to * size, uint8_t{1});
+  };
+  if (column_bits_.empty()) return;
+  if (count >= row_elements_) {
+    column_bits_.clear();  // no column is dead
+    profile_.dead_columns = 0;
+  } else {
+    mark(in_row, std::min(in_row + count, row_elements_));
+    if (ends_row) mark(0, in_row + count - row_elements_);
   }
 }
 
@@ -265,6 +291,32 @@ AxisProfile ProfileAxis(const TensorProfile& profile, size_t axis, int64_t group
     result.spreads.push_back(sizes[i] > 0 ? std::sqrt(std::max(0.0, squares[i] / sizes[i] - mean * mean)) : NAN);
   }
   return result;
+}
+
+namespace {
+
+// `ranks` ascend; those of [first, last) of `values` are moved to their places.
+void SelectRanks(absl::Span<const size_t> ranks, size_t first, size_t last, double* values) {
+  if (ranks.empty() || last - first < 2) return;
+  const size_t middle = ranks.size() / 2;
+  const auto at = [&](size_t index) { return values + index; };
+  std::nth_element(at(first), at(ranks[middle]), at(last));
+  SelectRanks(ranks.subspan(0, middle), first, ranks[middle], values);
+  SelectRanks(ranks.subspan(middle + 1), ranks[middle] + 1, last, values);
+}
+
+}  // namespace
+
+void SelectForQuantiles(absl::Span<const double> qs, absl::Span<double> values) {
+  if (values.empty()) return;
+  std::vector<size_t> ranks;
+  for (const double q : qs) {
+    const auto below = static_cast<size_t>(q * static_cast<double>(values.size() - 1));
+    for (const size_t rank : {below, std::min(below + 1, values.size() - 1)}) {
+      if (ranks.empty() || rank > ranks.back()) ranks.push_back(rank);
+    }
+  }
+  SelectRanks(ranks, 0, values.size(), values.data());
 }
 
 double Quantile(absl::Span<const double> sorted, double q) {

@@ -67,6 +67,7 @@ class TensorProfiler {
  private:
   absl::Status AddSample(const TensorView& block);
   void CountZeroLines(const TensorView& block);
+  void PassLinesWithoutZeros(int64_t count);
   void CountSaturated(const TensorView& block);
   void AdvanceLattice();
 
@@ -91,6 +92,9 @@ struct AxisProfile {
   std::vector<double> spreads;
 };
 AxisProfile ProfileAxis(const TensorProfile& profile, size_t axis, int64_t groups);
+
+// Moves the values that Quantile(values, q) needs of each q of `qs`, which ascend, to where sorting would move them.
+void SelectForQuantiles(absl::Span<const double> qs, absl::Span<double> values);
 
 // Of sorted values: what NumPy's quantile (method "linear") gives. Requires: not empty, 0 <= q <= 1.
 double Quantile(absl::Span<const double> sorted, double q);

@@ -124,7 +124,7 @@ function tableView(parameters) {
 
   const columnBoxes = h("div", { class: "popover" }, columnsOfKind().filter((column) => column.id !== "name").map((column) => {
     const box = h("input", { type: "checkbox", id: "column-" + column.id, checked: shownColumns().includes(column),
-      onchange: () => { tableState.columns[box.checked ? "add" : "delete"](column.id); drawHead(); draw(true); } });
+      onchange: () => { tableState.columns[box.checked ? "add" : "delete"](column.id); drawHead(); forgetWidths(); draw(true); } });
     return h("label", { for: box.id }, box, " ", column.title);
   }));
 
@@ -159,6 +159,22 @@ function tableView(parameters) {
     }));
   }
 
+  // Columns get wider while the table is scrolled, and never narrower: they would jump.
+  const widths = new Map();
+  function keepWidths() {
+    const cells = [...head.children];
+    const now = cells.map((cell) => cell.offsetWidth);
+    cells.forEach((cell, i) => {
+      if (now[i] <= (widths.get(cell.dataset.column) || 0)) return;
+      widths.set(cell.dataset.column, now[i]);
+      cell.style.minWidth = now[i] + "px";
+    });
+  }
+  function forgetWidths() {
+    widths.clear();
+    for (const cell of head.children) cell.style.minWidth = "";
+  }
+
   let drawn = [-1, -1];
   function draw(force, all = 0) {
     const height = frame.clientHeight || 600;
@@ -174,11 +190,13 @@ function tableView(parameters) {
     };
     table.setAttribute("aria-rowcount", rows.length + 1);
     body.replaceChildren(...[spacer(first), ...rows.slice(first, end).map((tensor, i) => rowOf(tensor, first + i)), all ? null : spacer(rows.length - end)].filter(Boolean));
+    requestAnimationFrame(keepWidths);
     if (rows.length === 0) body.replaceChildren(h("tr", { class: "none" }, h("td", { colspan: shownColumns().length }, model.tensors.length === 0 ? "The file has no tensors." : "No tensor matches.")));
   }
 
   function update() {
     Object.assign(tableState, { query: search.value, mode: mode.value, dtype: dtype.value, problem: problem.value, kind: kind.value });
+    forgetWidths();
     const chosen = chosenTensors();
     search.setAttribute("aria-invalid", String(typeof chosen === "string"));
     rows = typeof chosen === "string" ? [] : chosen;
@@ -215,7 +233,7 @@ function tableView(parameters) {
   frame.addEventListener("scroll", () => draw(false), { passive: true });
   for (const element of [search, mode, dtype, problem, kind]) for (const kind of ["input", "change"]) element.addEventListener(kind, () => { active = 0; frame.scrollTop = 0; update(); });
   search.addEventListener("keydown", (event) => { if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); frame.focus(); } });
-  tableView.print = (on) => draw(true, on ? 500 : 0);
+  tableView.print = (on) => { forgetWidths(); draw(true, on ? 500 : 0); };
 
   const copyCsv = () => {
     const columns = shownColumns();

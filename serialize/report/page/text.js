@@ -76,7 +76,8 @@ function count(x, one, many = one + "s") {
 function percent(part, whole) {
   if (!whole) return NONE;
   const share = (100 * part) / whole;
-  return share === 0 ? "0 %" : share < 0.1 ? "< 0.1 %" : `${share.toFixed(share < 10 ? 1 : 0)} %`;
+  if (share > 99.9 && share < 100) return "> 99.9 %";
+  return share === 0 ? "0 %" : share < 0.1 ? "< 0.1 %" : `${share.toFixed(share < 10 || (share > 99 && share < 100) ? 1 : 0)} %`;
 }
 
 function shapeText(dims) {

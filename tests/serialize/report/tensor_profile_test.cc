@@ -2,12 +2,16 @@
 
 #include "tensorcask/serialize/report/internal/tensor_profile.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tensor/dtype.h"
@@ -103,6 +107,36 @@ TEST(TensorProfiler, CountsDeadRowsAndColumns) {
   EXPECT_EQ(Profiled(Counting(TensorShape({4})), 4).dead_rows, -1);
 }
 
+TEST(TensorProfiler, CountsDeadLinesWhereverBlocksEnd) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const int64_t rows = 1 + random() % 9;
+    const int64_t columns = 1 + random() % 9;
+    const auto one_in = 1 + random() % 6;  // elements of so many are zero, and none of some tensors
+    Tensor tensor = *Tensor::Create(DType::kFloat32, TensorShape({rows, columns}));
+    std::vector<bool> row_lives(static_cast<size_t>(rows), false);
+    std::vector<bool> column_lives(static_cast<size_t>(columns), false);
+    auto values = tensor.mutable_flat<float>();
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      values(i) = one_in == 1 || random() % one_in == 0 || i / columns == rows / 2 ? 1.0F : 0.0F;
+      if (values(i) != 0) row_lives[static_cast<size_t>(i / columns)] = true;
+      if (values(i) != 0) column_lives[static_cast<size_t>(i % columns)] = true;
+    }
+    const Tensor flat = *tensor.Reshape(TensorShape({rows * columns}));
+    for (const int64_t block : {int64_t{1}, 1 + static_cast<int64_t>(random() % 20), rows * columns}) {
+      SCOPED_TRACE(::testing::Message() << "seed " << seed << ", blocks of " << block);
+      TensorProfiler profiler(tensor.dtype(), tensor.shape(), {});
+      for (int64_t i = 0; i < rows * columns; i += block) {
+        const absl::StatusOr<TensorView> part = TensorView(flat).Slice(0, i, std::min(i + block, rows * columns));
+        ASSERT_TRUE(part.ok() && profiler.Add(*part).ok());
+      }
+      const TensorProfile profile = profiler.Finish();
+      EXPECT_EQ(profile.dead_rows, std::count(row_lives.begin(), row_lives.end(), false));
+      EXPECT_EQ(profile.dead_columns, std::count(column_lives.begin(), column_lives.end(), false));
+    }
+  }
+}
+
 TEST(TensorProfiler, ANaNIsNotZero) {
   // 0x80 is NaN in this dtype, which has no -0.
   Tensor tensor = *Tensor::Zeros(DType::kFloat8E4m3fnuz, TensorShape({2, 2}));
@@ -146,6 +180,21 @@ TEST(Quantile, IsThatOfNumPy) {
   EXPECT_THAT(report::Quantile(values, 0.4), DoubleNear(3.2, 1e-12));  // numpy.quantile([1, 2, 4, 8, 16], 0.4)
   EXPECT_THAT(report::Quantile(values, 0.999), DoubleNear(15.968, 1e-12));
   EXPECT_THAT(report::Quantile(values, 1), DoubleEq(16));
+}
+
+TEST(SelectForQuantiles, GivesThoseOfSortedValues) {
+  const std::vector<double> qs = {0, 0.001, 0.005, 0.25, 0.5, 0.5, 0.75, 0.999, 1};
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<double> values(1 + random() % 500);
+    for (double& value : values) value = static_cast<double>(random() % 100);
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    report::SelectForQuantiles(qs, absl::MakeSpan(values));
+    for (const double q : qs) EXPECT_EQ(report::Quantile(values, q), report::Quantile(sorted, q)) << q;
+  }
+  report::SelectForQuantiles(qs, {});
 }
 
 TEST(Histogram, IsThatOfNumPy) {
