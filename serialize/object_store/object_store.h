@@ -69,7 +69,7 @@ struct ObjectStoreOptions {
   // Of one part that is written. 0: 1/200 of the size that the writer announces, 8 to 64 MiB; 16 MiB if it announces
   // none. A file has at most 10,000 parts.
   uint64_t part_bytes = 0;
-  int connections = 16;  // at most, and as many threads
+  int connections = 16;  // that move data at a time, at most, and as many threads; one more asks for headers
   absl::Duration connect_timeout = absl::Seconds(5);
   absl::Duration stall = absl::Seconds(30);      // a transfer under 1 KiB/s for so long is broken off, and repeated
   int max_attempts = 8;                          // of one request, with pauses of up to 50 ms * 2^n, at most 20 s

@@ -10,7 +10,8 @@
 //   object_store save s3://bucket/x 256 5                 // saves a checkpoint of 256 MiB
 //   object_store proxy PORT SERVER_PORT 0.020 80e6        // slow_proxy.h
 //
-// Keys, region and endpoint come from the environment.
+// Keys, region and endpoint come from the environment. With TENSORCASK_TIMELINE, each request of a round is a line on
+// stderr: the milliseconds of the round in which it began and ended, what it was for, its offset and its bytes.
 
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -136,14 +137,25 @@ absl::Status UploadParts(FileSystem* files, const std::string& path, const std::
 }
 
 std::atomic<int64_t> busy_microseconds{0};  // of all requests
+std::chrono::steady_clock::time_point round_start;
+
+void Observe(const RequestRecord& request) {
+  static const bool draws = std::getenv("TENSORCASK_TIMELINE") != nullptr;
+  busy_microseconds += request.microseconds;
+  if (!draws) return;
+  const double end = std::chrono::duration<double>(std::chrono::steady_clock::now() - round_start).count();
+  std::fprintf(stderr, "%8.1f %8.1f  %-9s %10llu %9llu\n",
+               1e3 * (end - 1e-6 * static_cast<double>(request.microseconds)), 1e3 * end, request.purpose.c_str(),
+               static_cast<unsigned long long>(request.offset), static_cast<unsigned long long>(request.bytes));
+}
 
 int Repeat(int rounds, const std::function<absl::Status()>& task) {
   for (int round = -1; round < rounds; ++round) {  // the first one opens connections
     const double cpu = CpuSeconds();
     busy_microseconds = 0;
-    const auto start = std::chrono::steady_clock::now();
+    round_start = std::chrono::steady_clock::now();
     const absl::Status status = task();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - round_start).count();
     if (!status.ok()) {
       std::fprintf(stderr, "%s\n", status.ToString().c_str());
       return 1;
@@ -172,7 +184,7 @@ int Run(const std::vector<std::string>& words) {
   const int rounds = std::atoi(words.back().c_str());
   if (task == "recv") return Repeat(rounds, [&] { return Receive(what); });
   ObjectStoreOptions options;
-  options.observer = [](const RequestRecord& request) { busy_microseconds += request.microseconds; };
+  options.observer = Observe;
   const absl::StatusOr<std::unique_ptr<ObjectStore>> store = ObjectStore::Create(options);
   if (!store.ok()) {
     std::fprintf(stderr, "%s\n", store.status().ToString().c_str());

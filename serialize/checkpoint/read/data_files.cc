@@ -1,5 +1,7 @@
 #include "tensorcask/serialize/checkpoint/read/data_files.h"
 
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,9 +9,83 @@
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {
+namespace {
+
+absl::Status Replaced(const std::string& path) {
+  return absl::AbortedError(
+      absl::StrCat(path, ": the checkpoint was replaced or removed while it was read; open it again"));
+}
+
+// A data file that was opened, while another thread looks whether its index has been replaced by then. Where files are
+// far away, that takes as long as the first read. Gives out no bytes before the answer is known to be no.
+class FileBesideIndex final : public ByteSource {
+ public:
+  FileBesideIndex(std::shared_ptr<const ByteSource> file, std::shared_ptr<const ByteSource> index)
+      : file_(std::move(file)), index_(std::move(index)) {
+    try {
+      looking_ = std::thread([this] { was_replaced_ = WasReplaced(*index_); });
+    } catch (const std::system_error&) {  // the system has no more threads
+      was_replaced_ = WasReplaced(*index_);
+    }
+  }
+  ~FileBesideIndex() override {
+    if (!looking_.joinable()) return;
+    if (owner_.IsThisProcess()) {
+      looking_.join();
+    } else {
+      looking_.detach();  // a child of fork has no such thread
+    }
+  }
+  FileBesideIndex(const FileBesideIndex&) = delete;
+  FileBesideIndex& operator=(const FileBesideIndex&) = delete;
+
+  const std::string& name() const override { return file_->name(); }
+  uint64_t size_bytes() const override { return file_->size_bytes(); }
+  ReadShape read_shape() const override { return file_->read_shape(); }
+  bool GetFile(FileSystem** file_system, IoResult* handle) const override {
+    return file_->GetFile(file_system, handle);
+  }
+  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options) const override {
+    return file_->Announce(ranges, options);
+  }
+
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
+    const absl::Status read = file_->ReadAt(offset, out);
+    CASK_RETURN_IF_ERROR(CheckIndex());
+    return read;
+  }
+  absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const override {
+    const absl::Status read = file_->ReadRanges(ranges);
+    CASK_RETURN_IF_ERROR(CheckIndex());
+    return read;
+  }
+  absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
+    CASK_RETURN_IF_ERROR(CheckIndex());
+    return file_->Map(offset, size_bytes);
+  }
+
+ private:
+  absl::Status CheckIndex() const {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (looking_.joinable()) looking_.join();
+    }
+    return was_replaced_ ? Replaced(name()) : absl::OkStatus();
+  }
+
+  const std::shared_ptr<const ByteSource> file_;
+  const std::shared_ptr<const ByteSource> index_;
+  const OwnerProcess owner_;
+  mutable std::mutex mutex_;
+  mutable std::thread looking_;
+  bool was_replaced_ = false;  // known when `looking_` has ended
+};
+
+}  // namespace
 
 DataFiles::DataFiles(std::string prefix, int num_shards, std::shared_ptr<const ByteSource> index,
                      const ReadOptions& options)
@@ -26,9 +102,10 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
   }
   if (file == nullptr) {
     absl::StatusOr<std::shared_ptr<const ByteSource>> opened = OpenFileSource(Path(entry.shard), options_);
-    if (WasReplaced(*index_)) {
-      return absl::AbortedError(
-          absl::StrCat(Path(entry.shard), ": the checkpoint was replaced or removed while it was read; open it again"));
+    if (opened.ok() && are_planned()) {
+      opened = std::make_shared<const FileBesideIndex>(*std::move(opened), index_);
+    } else if (WasReplaced(*index_)) {
+      return Replaced(Path(entry.shard));
     }
     // A file that the index names is missing, or is a folder. NotFound would mean "no such tensor" to the caller, and
     // FailedPrecondition that a base is missing.
@@ -47,8 +124,9 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
                      entry.stored_bytes, " at ", entry.offset, " are wanted (an incomplete download?)"));
     // Elements often begin with zeros; what another program left in place of them does not.
     char first = 0;
-    const bool is_zero = file->ReadAt(0, absl::MakeSpan(&first, 1)).ok() && first == 0;
-    return MarkDamagedPart(is_zero ? cut : ExplainContent(cut, *file, "checkpoint"));
+    const absl::Status read = file->ReadAt(0, absl::MakeSpan(&first, 1));
+    if (absl::IsAborted(read)) return read;
+    return MarkDamagedPart(read.ok() && first == 0 ? cut : ExplainContent(cut, *file, "checkpoint"));
   }
   return file;
 }

@@ -16,7 +16,7 @@ AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadSha
       large_bytes_(most_bytes_ / 2),
       is_read_once_(options.is_read_once),
       joins_ranges_(shape.joins_ranges),
-      most_threads_(static_cast<size_t>(shape.in_flight) - 1),
+      most_fetches_(static_cast<size_t>(shape.in_flight)),
       read_(std::move(read)) {
   for (const FileRange& range : ranges) AddToPieces(range);
   by_offset_.resize(pieces_.size());
@@ -152,14 +152,21 @@ void AnnouncedReads::FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock)
 // If the piece cannot be fetched, the caller of Read reads its bytes itself: then each error is that of the range that
 // has it. Requires: the piece is counted in held_bytes_.
 void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
+  ++fetches_;
+  const bool is_fetched = FetchNow(piece, lock);
+  --fetches_;
+  piece->state = State::kHeld;
+  fetched_.notify_all();
+  room_.notify_one();
+  if (!is_fetched) Release(piece);
+}
+
+bool AnnouncedReads::FetchNow(Piece* piece, std::unique_lock<std::mutex>* lock) {
   if (piece->is_direct) {
     lock->unlock();
     const bool is_fetched = read_(piece->parts).ok();
     lock->lock();
-    piece->state = State::kHeld;
-    fetched_.notify_all();
-    if (!is_fetched) Release(piece);
-    return;
+    return is_fetched;
   }
   const auto size = static_cast<size_t>(piece->end - piece->begin);
   std::unique_ptr<char[]> bytes;
@@ -174,13 +181,13 @@ void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
   const bool is_fetched = bytes != nullptr && read_(absl::MakeConstSpan(&whole, 1)).ok();
   lock->lock();
   piece->bytes = std::move(bytes);
-  piece->state = State::kHeld;
-  fetched_.notify_all();
-  if (!is_fetched) Release(piece);
+  return is_fetched;
 }
 
-// Null if there is none, or no room for it.
+// Null if there is none, or no room for it. The caller fetches pieces, too, and a thread waits meanwhile: with one
+// thread less, the last piece would often wait for a whole round of the others.
 AnnouncedReads::Piece* AnnouncedReads::NextToFetch() {
+  if (fetches_ >= most_fetches_) return nullptr;
   const auto is_wanted = [&](const Piece& piece) {
     return piece.state == State::kWaiting && (!piece.is_large || fetches_large_);
   };
@@ -193,7 +200,7 @@ AnnouncedReads::Piece* AnnouncedReads::NextToFetch() {
 }
 
 void AnnouncedReads::StartThreads() {
-  const size_t wanted = std::min(most_threads_, pieces_.size() - next_);
+  const size_t wanted = std::min(most_fetches_, pieces_.size() - next_);
   try {
     while (threads_.size() < wanted) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {

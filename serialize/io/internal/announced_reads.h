@@ -63,6 +63,7 @@ class AnnouncedReads {
   void Release(Piece* piece);
   void FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock);
   void Fetch(Piece* piece, std::unique_lock<std::mutex>* lock);
+  bool FetchNow(Piece* piece, std::unique_lock<std::mutex>* lock);
   Piece* NextToFetch();
   void StartThreads();
   void Work();
@@ -73,7 +74,7 @@ class AnnouncedReads {
   const uint64_t large_bytes_;  // from here a range is large
   const bool is_read_once_;
   const bool joins_ranges_;
-  const size_t most_threads_;
+  const size_t most_fetches_;  // at the same time
   const ReadPiece read_;
   const OwnerProcess owner_;
   std::mutex mutex_;
@@ -83,6 +84,7 @@ class AnnouncedReads {
   std::vector<size_t> by_offset_;               // numbers of pieces
   std::vector<std::unique_ptr<char[]>> spare_;  // of piece_bytes_: fresh memory costs more than to fill it
   uint64_t held_bytes_ = 0;                     // those of pieces that are being fetched included
+  size_t fetches_ = 0;                          // that go on
   size_t next_ = 0;                             // the first piece that the threads look at
   bool fetches_large_ = false;
   bool ends_ = false;

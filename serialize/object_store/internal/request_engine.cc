@@ -123,38 +123,38 @@ RequestEngine::~RequestEngine() {
   for (std::unique_ptr<Connection>& connection : idle_) static_cast<void>(connection.release());
 }
 
-std::unique_ptr<RequestEngine::Connection> RequestEngine::Acquire() {
+// One more than move data, for a question that must not wait for them, nor they for it.
+std::unique_ptr<RequestEngine::Connection> RequestEngine::Acquire(bool moves_data) {
   std::unique_lock<std::mutex> lock(mutex_);
-  released_.wait(lock, [&] { return !idle_.empty() || made_ < options_.connections; });
-  if (!idle_.empty()) {
-    std::unique_ptr<Connection> connection = std::move(idle_.back());  // the warmest
-    idle_.pop_back();
-    return connection;
-  }
-  ++made_;
-  return std::make_unique<Connection>();
+  released_.wait(
+      lock, [&] { return used_ <= options_.connections && (!moves_data || used_to_move_ < options_.connections); });
+  ++used_;
+  used_to_move_ += moves_data ? 1 : 0;
+  if (idle_.empty()) return std::make_unique<Connection>();
+  std::unique_ptr<Connection> connection = std::move(idle_.back());  // the warmest
+  idle_.pop_back();
+  return connection;
 }
 
-void RequestEngine::Release(std::unique_ptr<Connection> connection) {
+void RequestEngine::Release(std::unique_ptr<Connection> connection, bool moved_data) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (connection->curl == nullptr) {
-      --made_;
-    } else {
-      idle_.push_back(std::move(connection));
-    }
+    --used_;
+    used_to_move_ -= moved_data ? 1 : 0;
+    if (connection->curl != nullptr) idle_.push_back(std::move(connection));
   }
-  released_.notify_one();
+  released_.notify_all();
 }
 
 RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const Credentials& credentials,
                                               AnswerReceiver* receiver) {
   Outcome outcome;
-  std::unique_ptr<Connection> connection = Acquire();
+  const bool moves_data = request.method != "HEAD";
+  std::unique_ptr<Connection> connection = Acquire(moves_data);
   CURL* const curl = connection->curl;
   if (curl == nullptr) {
     outcome.curl_code = CURLE_OUT_OF_MEMORY;
-    Release(std::move(connection));
+    Release(std::move(connection), moves_data);
     return outcome;
   }
   curl_easy_reset(curl);  // keeps connections
@@ -272,7 +272,7 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
   outcome.refused = receiver->refused();
   outcome.refused_words = std::move(receiver->refused_words());
   outcome.bytes_received = receiver->received();
-  Release(std::move(connection));
+  Release(std::move(connection), moves_data);
   return outcome;
 }
 

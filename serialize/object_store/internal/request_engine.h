@@ -92,8 +92,8 @@ class RequestEngine {
   struct Connection;
   struct Outcome;
 
-  std::unique_ptr<Connection> Acquire();
-  void Release(std::unique_ptr<Connection> connection);
+  std::unique_ptr<Connection> Acquire(bool moves_data);
+  void Release(std::unique_ptr<Connection> connection, bool moved_data);
   absl::Duration TimeLeft() const { return absl::FromUnixNanos(deadline_) - absl::Now(); }
   bool has_deadline() const { return deadline_ != INT64_MAX; }
   Outcome Attempt(const HttpRequest& request, const Credentials& credentials, AnswerReceiver* receiver);
@@ -111,7 +111,8 @@ class RequestEngine {
   std::mutex mutex_;
   std::condition_variable released_;
   std::vector<std::unique_ptr<Connection>> idle_;
-  int made_ = 0;
+  int used_ = 0;          // connections
+  int used_to_move_ = 0;  // of these, for requests that move data
 
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> retries_{0};

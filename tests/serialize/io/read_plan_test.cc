@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -266,6 +267,43 @@ TEST_F(ReadPlanTest, WhatFollowsIsFetchedMeanwhile) {
   EXPECT_LE(fetched, 21u) << "400 bytes, and the piece that was read";
   for (uint64_t i = 1; i < 30; ++i) ExpectReads(*file_, i * 60, 20);
   EXPECT_EQ(files_.Ranges().size(), 30u);
+}
+
+// Each read waits until as many go on as may.
+class Together final : public ForwardingFileSystem {
+ public:
+  explicit Together(FileSystem* behind) : ForwardingFileSystem(behind) {}
+  ReadShape ShapeOf(IoResult) const override { return kShape; }
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const int round = begun_++ / kShape.in_flight;
+    EXPECT_LE(begun_ - ended_, kShape.in_flight);
+    changed_.notify_all();
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return begun_ / kShape.in_flight > round; }));
+    lock.unlock();
+    const IoResult read = behind()->ReadAt(handle, offset, out);
+    lock.lock();
+    ++ended_;
+    return read;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int begun_ = 0;
+  int ended_ = 0;
+};
+
+// Of 8 pieces, 4 at a time, no third round has one: also when the caller does other things.
+TEST_F(ReadPlanTest, AsManyPiecesAsMayAreFetchedInEachRound) {
+  Together files(&memory_);
+  const std::shared_ptr<const ByteSource> file = Open(&files);
+  std::string out(800, '\0');
+  ReadPlan plan;
+  for (size_t i = 0; i < 8; ++i) plan.Add(file, i * 100, 100, &out[i * 100]);
+  plan.Start();
+  for (size_t i = 0; i < 8; ++i) ASSERT_OK(file->ReadAt(i * 100, absl::MakeSpan(&out[i * 100], 100)));
+  EXPECT_EQ(out, bytes_.substr(0, 800));
 }
 
 TEST_F(ReadPlanTest, WhatIsReadSeveralTimesIsKept) {
