@@ -15,14 +15,12 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/stored/writer_state.h"
+#include "tensorcask/serialize/stored/written_parts.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tensor/strided/changing_memory.h"
-#include "tensorcask/tensor/strided/device_elements.h"
-#include "tensorcask/tensor/strided/layout.h"
-#include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask {
 namespace gguf {
@@ -59,15 +57,15 @@ absl::StatusOr<TensorShape> ShapeOfBlocks(const ElementType& type, const TensorS
 class GgufWriter::Impl {
  public:
   Impl(const std::string& path, const GgufWriterOptions& options)
-      : path_(path), options_(options), publish_({options.file_system, options.sync, options.overwrite}) {}
+      : path_(path),
+        options_(options),
+        publish_({options.file_system, options.sync, options.overwrite}),
+        state_(path) {}
 
-  // An error in the caller's arguments: nothing has changed.
-  absl::Status Refuse(absl::string_view name, const absl::Status& status) const {
-    return Annotate(status, absl::StrCat(path_, ": tensor ", Quoted(name)));
-  }
+  absl::Status About(absl::string_view name, const absl::Status& status) const { return state_.About(name, status); }
 
   absl::Status SetValue(absl::string_view name, Value value) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     const absl::Status set = [&]() -> absl::Status {
       if (sink_ != nullptr) return absl::FailedPreconditionError("metadata comes before the first Add");
       CASK_RETURN_IF_ERROR(gguf::CheckKeyName(name));
@@ -91,57 +89,50 @@ class GgufWriter::Impl {
   }
 
   absl::Status Declare(absl::string_view name, const gguf::ElementType* type, const TensorShape& shape_in_memory) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     if (sink_ != nullptr || !held_.empty()) {
-      return Refuse(name, absl::FailedPreconditionError("Declare comes before the first Add"));
+      return About(name, absl::FailedPreconditionError("Declare comes before the first Add"));
     }
     return New(name, type, shape_in_memory);
   }
 
   absl::Status Add(absl::string_view name, const TensorView& tensor) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     if (tensors_.size() > held_.size()) return AddSlice(name, TensorSlice::Full(tensor.rank()), tensor);
-    if (sink_ != nullptr) return Refuse(name, absl::FailedPreconditionError("was not declared before Start"));
+    if (sink_ != nullptr) return About(name, absl::FailedPreconditionError("was not declared before Start"));
     absl::StatusOr<TensorView> held = tensor.LazyClone();
-    if (!held.ok()) return Refuse(name, held.status());
-    const absl::Status valid = CheckTensor(name, tensor.dtype(), tensor.shape());
-    if (!valid.ok()) return Refuse(name, valid);
+    CASK_RETURN_IF_ERROR(About(name, held.status()));
+    CASK_RETURN_IF_ERROR(About(name, CheckTensor(name, tensor.dtype(), tensor.shape())));
     CASK_RETURN_IF_ERROR(New(name, gguf::PlainType(tensor.dtype()), tensor.shape()));
     held_.push_back(*std::move(held));
     return absl::OkStatus();
   }
 
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& part) {
-    CASK_RETURN_IF_ERROR(status_);
-    const absl::Status fits = CheckNext(name, slice, part);
-    if (!fits.ok()) return Refuse(name, fits);
-    if (sink_ == nullptr) CASK_RETURN_IF_ERROR(Fail(WriteHeader()));
-    return Fail(WritePart(part));
+    CASK_RETURN_IF_ERROR(state_.status());
+    CASK_RETURN_IF_ERROR(About(name, CheckNext(name, slice, part)));
+    if (sink_ == nullptr) CASK_RETURN_IF_ERROR(state_.Keep(WriteHeader()));
+    return state_.Keep(WritePart(part));
   }
 
   absl::StatusOr<ReplacedFiles> Start() {
-    CASK_RETURN_IF_ERROR(status_);
-    if (sink_ == nullptr) CASK_RETURN_IF_ERROR(Fail(WriteHeader()));
+    CASK_RETURN_IF_ERROR(state_.status());
+    if (sink_ == nullptr) CASK_RETURN_IF_ERROR(state_.Keep(WriteHeader()));
     return options_.overwrite ? ReplacedFileAt(path_, options_.file_system) : ReplacedFiles();
   }
 
   absl::Status Finish() {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     const auto write = [&]() -> absl::Status {
       if (sink_ == nullptr) CASK_RETURN_IF_ERROR(WriteHeader());
       for (TensorView& tensor : held_) {
         CASK_RETURN_IF_ERROR(WritePart(tensor));
         tensor = TensorView();
       }
-      if (next_ < tensors_.size()) {
-        return Refuse(tensors_[next_].name, absl::FailedPreconditionError(written_ == 0 ? "was declared and not added"
-                                                                                        : "was added in part only"));
-      }
+      if (next_ < tensors_.size()) return About(tensors_[next_].name, stored::Incomplete(written_ > 0));
       return publish_.Commit();
     };
-    CASK_RETURN_IF_ERROR(Fail(write()));
-    status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": is finished"));
-    return absl::OkStatus();
+    return state_.Finish(write());
   }
 
  private:
@@ -156,14 +147,9 @@ class GgufWriter::Impl {
     DType dtype_in_memory() const { return type->is_block() ? DType::kUint8 : type->dtype; }
   };
 
-  absl::Status Fail(absl::Status status) {
-    if (!status.ok()) status_ = status;
-    return status;
-  }
-
   // Requires: CheckTensor or CheckBlocks has accepted it.
   absl::Status New(absl::string_view name, const gguf::ElementType* type, const TensorShape& shape_in_memory) {
-    if (numbers_.contains(name)) return Refuse(name, absl::AlreadyExistsError("was added or declared before"));
+    if (numbers_.contains(name)) return About(name, absl::AlreadyExistsError("was added or declared before"));
     Declared tensor{std::string(name), type, shape_in_memory, shape_in_memory, data_bytes_, 0};
     if (type->is_block()) {
       CASK_ASSIGN_OR_RETURN(tensor.shape, gguf::ShapeOfBlocks(*type, shape_in_memory));
@@ -172,7 +158,7 @@ class GgufWriter::Impl {
     const std::optional<int64_t> bytes = CheckedMul<int64_t>(shape_in_memory.num_elements(), element_bytes);
     const std::optional<uint64_t> end =
         bytes ? CheckedAdd<uint64_t>(data_bytes_, static_cast<uint64_t>(*bytes)) : std::nullopt;
-    if (!end || *end > uint64_t{1} << 62) return Refuse(name, absl::InvalidArgumentError("has too many bytes"));
+    if (!end || *end > uint64_t{1} << 62) return About(name, absl::InvalidArgumentError("has too many bytes"));
     tensor.stored_bytes = static_cast<uint64_t>(*bytes);
     data_bytes_ = *end;
     numbers_.emplace(tensor.name, tensors_.size());
@@ -191,20 +177,8 @@ class GgufWriter::Impl {
     }
     const Declared& tensor = tensors_[next_];
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(tensor.shape_in_memory));
-    if (part.dtype() != tensor.dtype_in_memory() || part.shape() != shape) {
-      return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(part.dtype()), " ", part.shape().ToString(),
-                                                     ", but was declared as ", DTypeName(tensor.dtype_in_memory()), " ",
-                                                     shape.ToString()));
-    }
-    if (part.num_elements() == 0) return absl::OkStatus();
-    CASK_ASSIGN_OR_RETURN(const Layout in_tensor, Layout::RowMajor(tensor.shape_in_memory).Slice(slice));
-    const auto start = static_cast<uint64_t>(in_tensor.offset()) * static_cast<uint64_t>(part.element_size());
-    if (start != written_ || !in_tensor.IsContiguous()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the part ", slice.ToString(), " does not continue in row-major order at byte ", written_));
-    }
-    if (internal::IsOnDevice(part)) return absl::OkStatus();
-    return part.buffer()->CheckReadable();
+    CASK_RETURN_IF_ERROR(stored::CheckIsDeclared(part, tensor.dtype_in_memory(), shape));
+    return stored::CheckFollows(part, slice, tensor.shape_in_memory, written_);
   }
 
   absl::Status WriteHeader() {
@@ -223,10 +197,8 @@ class GgufWriter::Impl {
   }
 
   absl::Status WritePart(const TensorView& part) {
-    const auto append = [&](absl::string_view bytes) { return sink_->Append(bytes); };
-    CASK_RETURN_IF_ERROR(internal::IsOnDevice(part)
-                             ? internal::ForEachStablePiece(part, gguf::kWrittenPieceBytes, append)
-                             : ForEachRowMajorPiece(part, gguf::kWrittenPieceBytes, append));
+    CASK_RETURN_IF_ERROR(stored::ForEachPieceOnce(part, gguf::kWrittenPieceBytes,
+                                                  [&](absl::string_view bytes) { return sink_->Append(bytes); }));
     written_ += static_cast<uint64_t>(part.num_elements()) * static_cast<uint64_t>(part.element_size());
     if (written_ < tensors_[next_].stored_bytes) return absl::OkStatus();
     written_ = 0;
@@ -239,7 +211,7 @@ class GgufWriter::Impl {
   const GgufWriterOptions options_;
   Publication publish_;
   FileSink* sink_ = nullptr;  // null before the first byte
-  absl::Status status_;       // what every later call answers
+  stored::WriterState state_;
   uint64_t alignment_ = gguf::kDefaultAlignment;
   std::vector<std::pair<std::string, std::string>> keys_;  // the name, the type with the value
   absl::flat_hash_map<std::string, size_t> key_numbers_;
@@ -316,14 +288,12 @@ absl::Status GgufWriter::CheckParsed(absl::string_view name, absl::string_view t
 }
 
 absl::Status GgufWriter::Declare(absl::string_view name, DType dtype, const TensorShape& shape) {
-  const absl::Status valid = CheckTensor(name, dtype, shape);
-  if (!valid.ok()) return impl_->Refuse(name, valid);
+  CASK_RETURN_IF_ERROR(impl_->About(name, CheckTensor(name, dtype, shape)));
   return impl_->Declare(name, gguf::PlainType(dtype), shape);
 }
 
 absl::Status GgufWriter::DeclareBlocks(absl::string_view name, absl::string_view type, const TensorShape& shape) {
-  const absl::Status valid = CheckBlocks(name, type, shape);
-  if (!valid.ok()) return impl_->Refuse(name, valid);
+  CASK_RETURN_IF_ERROR(impl_->About(name, CheckBlocks(name, type, shape)));
   return impl_->Declare(name, gguf::FindElementType(type), shape);
 }
 

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/npy/internal/npy_dtypes.h"
 #include "tensorcask/serialize/npy/internal/npy_encoder.h"
+#include "tensorcask/serialize/stored/writer_state.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
@@ -31,7 +33,8 @@ class NpyWriter::Impl {
   Impl(std::string path, const NpyWriterOptions& options)
       : path_(std::move(path)),
         format_(options.format),
-        publish_({options.file_system, options.sync, options.overwrite}) {}
+        publish_({options.file_system, options.sync, options.overwrite}),
+        state_(path_) {}
 
   absl::Status Open() {
     CASK_RETURN_IF_ERROR(npy::CheckFormat(format_));
@@ -40,18 +43,17 @@ class NpyWriter::Impl {
   }
 
   absl::Status Add(const TensorView& tensor, const TensorMetadata& metadata) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     if (has_array_) return absl::FailedPreconditionError(absl::StrCat(path_, ": an npy file holds one array"));
     CASK_ASSIGN_OR_RETURN(const npy::NpyEncoder encoder, npy::NpyEncoder::Create(tensor, format_, metadata));
     has_array_ = true;
-    status_ = Begin(encoder);
-    if (status_.ok()) status_ = Append(encoder, tensor);
-    return status_;
+    CASK_RETURN_IF_ERROR(state_.Keep(Begin(encoder)));
+    return state_.Keep(Append(encoder, tensor));
   }
 
   absl::Status AddSlice(const TensorShape& full_shape, const TensorSlice& slice, const TensorView& tensor,
                         const TensorMetadata& metadata) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(full_shape));
     if (tensor.shape() != shape || (order_ && (order_->shape() != full_shape || tensor.dtype() != dtype_))) {
       return absl::InvalidArgumentError(absl::StrCat(path_, ": the piece ", slice.ToString(), " of ",
@@ -65,24 +67,19 @@ class NpyWriter::Impl {
       order_.emplace(full_shape);
       dtype_ = tensor.dtype();
       has_array_ = true;
-      status_ = Begin(*encoder_);
-      CASK_RETURN_IF_ERROR(status_);
+      CASK_RETURN_IF_ERROR(state_.Keep(Begin(*encoder_)));
     }
     CASK_RETURN_IF_ERROR(order_->Next(slice));
-    status_ = Append(*encoder_, tensor);
-    return status_;
+    return state_.Keep(Append(*encoder_, tensor));
   }
 
   absl::Status Finish() {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     if (!has_array_) return absl::FailedPreconditionError(absl::StrCat(path_, ": no array was added"));
     if (order_ && !order_->is_complete()) {
       return absl::FailedPreconditionError(absl::StrCat(path_, ": pieces of the array are missing"));
     }
-    status_ = publish_.Commit();
-    if (!status_.ok()) return status_;
-    status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": the writer has finished"));
-    return absl::OkStatus();
+    return state_.Finish(publish_.Commit());
   }
 
  private:
@@ -99,7 +96,7 @@ class NpyWriter::Impl {
   Publication publish_;
   FileSink* sink_ = nullptr;
   bool has_array_ = false;
-  absl::Status status_;  // of every later call, if not OK
+  stored::WriterState state_;
   // Of an array in pieces.
   std::optional<npy::NpyEncoder> encoder_;
   std::optional<npy::PieceOrder> order_;
@@ -116,6 +113,8 @@ absl::StatusOr<NpyWriter> NpyWriter::Create(const std::string& path, const NpyWr
   CASK_RETURN_IF_ERROR(impl->Open());
   return NpyWriter(std::move(impl));
 }
+
+bool NpyWriter::HoldsDType(DType dtype) { return npy::DescrOf(dtype, NpyFormat(), /*time_descr=*/"").ok(); }
 
 absl::Status NpyWriter::Add(const TensorView& tensor, const TensorMetadata& metadata) {
   return impl_->Add(tensor, metadata);

@@ -7,9 +7,8 @@
 //   CASK_RETURN_IF_ERROR(writer.Finish());
 //
 // With the default options the bytes are those that np.save writes (tested with NumPy 1.24). The file is written under
-// a temporary name and renamed (serialize/io/publication.h), so that a reader, or a program that has the
-// old file mapped, never sees half of it. npy files hold one array: no name, and of the metadata only
-// kNpyDescrAttribute.
+// a temporary name and renamed (serialize/io/publication.h), so that a reader, or a program that has the old file
+// mapped, never sees half of it. npy files hold one array: no name, and of the metadata only kNpyDescrAttribute.
 
 #ifndef TENSORCASK_SERIALIZE_NPY_NPY_WRITER_H_
 #define TENSORCASK_SERIALIZE_NPY_NPY_WRITER_H_
@@ -60,12 +59,16 @@ class NpyWriter {
   NpyWriter& operator=(NpyWriter&&) noexcept;
   ~NpyWriter();  // removes the temporary file, unless Finish succeeded
 
+  // bool, integers of 8 to 64 bits, float16, float32, float64, complex64, complex128, and bfloat16, whose elements are
+  // opaque in the file. Of strings CheckNpyStrings decides.
+  static bool HoldsDType(DType dtype);
+
   // The one array of the file. Errors: as EncodeNpy; FailedPrecondition if there is an array already.
   absl::Status Add(const TensorView& tensor, const TensorMetadata& metadata = {});
 
   // One piece of an array of shape `full_shape`; the first call fixes shape and dtype. Pieces come in row-major order:
-  // each begins where the piece before ended, and is a run of elements in that
-  // order (whole rows, for example; a piece may also lie inside one row).
+  // each begins where the piece before ended, and is a run of elements in that order (whole rows, for example; a piece
+  // may also lie inside one row).
   // Errors: as Add; InvalidArgument for a piece that does not continue the one before, for column-major order, and for
   // strings unless the piece is the whole array.
   absl::Status AddSlice(const TensorShape& full_shape, const TensorSlice& slice, const TensorView& tensor,

@@ -8,6 +8,7 @@
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/npy/array_format.h"
 #include "tensorcask/serialize/npy/internal/npy_encoder.h"
+#include "tensorcask/serialize/stored/writer_state.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
 #include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -32,7 +33,10 @@ constexpr uint64_t kDirectoryBytes = uint64_t{64} << 10;  // reserved for what f
 class NpzWriter::Impl {
  public:
   Impl(std::string path, const NpzWriterOptions& options)
-      : path_(std::move(path)), options_(options), publish_({options.file_system, options.sync, options.overwrite}) {}
+      : path_(std::move(path)),
+        options_(options),
+        publish_({options.file_system, options.sync, options.overwrite}),
+        state_(path_) {}
 
   absl::Status Open() {
     CASK_RETURN_IF_ERROR(npy::CheckFormat(options_.format));
@@ -46,7 +50,7 @@ class NpzWriter::Impl {
     CASK_RETURN_IF_ERROR(CheckAdd(name, options));
     if (order_) return Unfinished();
     absl::StatusOr<npy::NpyEncoder> encoder = npy::NpyEncoder::Create(tensor, FormatFor(options), options.metadata);
-    if (!encoder.ok()) return About(encoder.status(), name);
+    CASK_RETURN_IF_ERROR(state_.About(name, encoder.status()));
     std::optional<uint32_t> crc;
     if (encoder->data_bytes() <= kSmallBytes) {
       crc = Crc32(encoder->header());
@@ -56,53 +60,47 @@ class NpzWriter::Impl {
       }));
     }
     CASK_RETURN_IF_ERROR(Begin(name, *encoder, options, crc));
-    status_ = Append(*encoder, tensor);
-    if (status_.ok()) status_ = zip_->EndMember();
-    return status_;
+    CASK_RETURN_IF_ERROR(state_.Keep(Append(*encoder, tensor)));
+    return state_.Keep(zip_->EndMember());
   }
 
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const NpzAddOptions& options) {
     CASK_RETURN_IF_ERROR(CheckAdd(name, options));
     absl::StatusOr<TensorShape> shape = slice.Apply(full_shape);
-    if (!shape.ok()) return About(shape.status(), name);
+    CASK_RETURN_IF_ERROR(state_.About(name, shape.status()));
     if (order_ && name != name_) return Unfinished();
     if (tensor.shape() != *shape || (order_ && (order_->shape() != full_shape || tensor.dtype() != dtype_))) {
-      return About(absl::InvalidArgumentError(absl::StrCat("the piece ", slice.ToString(), " of ",
-                                                           full_shape.ToString(), " does not fit ", tensor.ToString())),
-                   name);
+      return state_.About(
+          name, absl::InvalidArgumentError(absl::StrCat("the piece ", slice.ToString(), " of ", full_shape.ToString(),
+                                                        " does not fit ", tensor.ToString())));
     }
     if (!order_ && *shape == full_shape) return Add(name, tensor, options);
     if (!order_) {
       npy::PieceOrder order(full_shape);
-      if (absl::Status status = order.Next(slice); !status.ok()) return About(status, name);
+      CASK_RETURN_IF_ERROR(state_.About(name, order.Next(slice)));
       absl::StatusOr<npy::NpyEncoder> encoder =
           npy::NpyEncoder::CreateForPieces(tensor.dtype(), full_shape, FormatFor(options), options.metadata);
-      if (!encoder.ok()) return About(encoder.status(), name);
+      CASK_RETURN_IF_ERROR(state_.About(name, encoder.status()));
       CASK_RETURN_IF_ERROR(Begin(name, *encoder, options, std::nullopt));
       encoder_ = *std::move(encoder);
       order_ = std::move(order);
       name_ = std::string(name);
       dtype_ = tensor.dtype();
-    } else if (absl::Status status = order_->Next(slice); !status.ok()) {
-      return About(status, name);
+    } else {
+      CASK_RETURN_IF_ERROR(state_.About(name, order_->Next(slice)));
     }
-    status_ = Append(*encoder_, tensor);
-    if (status_.ok() && order_->is_complete()) {
-      status_ = zip_->EndMember();
-      order_.reset();
-    }
-    return status_;
+    CASK_RETURN_IF_ERROR(state_.Keep(Append(*encoder_, tensor)));
+    if (!order_->is_complete()) return absl::OkStatus();
+    order_.reset();
+    return state_.Keep(zip_->EndMember());
   }
 
   absl::Status Finish() {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     if (order_) return Unfinished();
-    status_ = zip_->Finish();
-    if (status_.ok()) status_ = publish_.Commit();
-    if (!status_.ok()) return status_;
-    status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": the writer has finished"));
-    return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(state_.Keep(zip_->Finish()));
+    return state_.Finish(publish_.Commit());
   }
 
  private:
@@ -111,15 +109,11 @@ class NpzWriter::Impl {
     return absl::InvalidArgumentError(absl::StrCat("deflate_level is ", level, "; it must be 0 to 9"));
   }
   absl::Status CheckAdd(absl::string_view name, const NpzAddOptions& options) const {
-    CASK_RETURN_IF_ERROR(status_);
-    return About(CheckLevel(options.deflate_level.value_or(0)), name);
+    CASK_RETURN_IF_ERROR(state_.status());
+    return state_.About(name, CheckLevel(options.deflate_level.value_or(0)));
   }
   absl::Status Unfinished() const {
     return absl::FailedPreconditionError(absl::StrCat(path_, ": pieces of tensor ", Quoted(name_), " are missing"));
-  }
-  absl::Status About(const absl::Status& status, absl::string_view name) const {
-    if (status.ok()) return status;
-    return Annotate(status, absl::StrCat(path_, ": tensor ", Quoted(name)));
   }
   NpyFormat FormatFor(const NpzAddOptions& options) const {
     NpyFormat format = options_.format;
@@ -139,14 +133,12 @@ class NpzWriter::Impl {
     member.alignment = options_.format.alignment;
     const absl::Status begun = zip_->BeginMember(absl::StrCat(name, kNpzSuffix), member);
     // A refused name leaves the archive as it was.
-    if (absl::IsInvalidArgument(begun) || absl::IsAlreadyExists(begun)) return About(begun, name);
-    status_ = begun;
-    CASK_RETURN_IF_ERROR(status_);
+    if (absl::IsInvalidArgument(begun) || absl::IsAlreadyExists(begun)) return state_.About(name, begun);
+    CASK_RETURN_IF_ERROR(state_.Keep(begun));
     if (member.deflate_level == 0 && member.size_bytes >= kReservedBytes) {
       sink_->ReserveHint(sink_->position() + member.size_bytes + kDirectoryBytes);
     }
-    status_ = zip_->Append(encoder.header());
-    return status_;
+    return state_.Keep(zip_->Append(encoder.header()));
   }
   absl::Status Append(const npy::NpyEncoder& encoder, const TensorView& tensor) {
     return encoder.Encode(tensor, [&](absl::string_view bytes) { return zip_->Append(bytes); });
@@ -157,7 +149,7 @@ class NpzWriter::Impl {
   Publication publish_;
   FileSink* sink_ = nullptr;  // of publish_
   std::optional<ZipWriter> zip_;
-  absl::Status status_;  // of every later call, if not OK
+  stored::WriterState state_;
   // Of a tensor in pieces, while it is not complete.
   std::optional<npy::NpyEncoder> encoder_;
   std::optional<npy::PieceOrder> order_;

@@ -23,14 +23,12 @@
 #include "tensorcask/serialize/onnx/onnx_reader.h"
 #include "tensorcask/serialize/protowire/wire_cursor.h"
 #include "tensorcask/serialize/stored/packed_elements.h"
+#include "tensorcask/serialize/stored/writer_state.h"
+#include "tensorcask/serialize/stored/written_parts.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tensor/strided/changing_memory.h"
 #include "tensorcask/tensor/strided/compare.h"
-#include "tensorcask/tensor/strided/device_elements.h"
-#include "tensorcask/tensor/strided/layout.h"
-#include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask {
 namespace onnx {
@@ -61,7 +59,8 @@ class OnnxWriter::Impl {
   Impl(const std::string& path, const OnnxWriterOptions& options)
       : path_(path),
         options_(options),
-        publish_({options.file_system, options.sync, options.overwrite, /*only_switch=*/true}) {}
+        publish_({options.file_system, options.sync, options.overwrite, /*only_switch=*/true}),
+        state_(path) {}
 
   // Makes it a writer of models.
   absl::Status OpenBase(const std::string& base) {
@@ -92,14 +91,14 @@ class OnnxWriter::Impl {
   }
 
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape) {
-    CASK_RETURN_IF_ERROR(status_);
-    if (started_) return Refuse(name, absl::FailedPreconditionError("Declare comes before Start and the first Add"));
+    CASK_RETURN_IF_ERROR(state_.status());
+    if (started_) return About(name, absl::FailedPreconditionError("Declare comes before Start and the first Add"));
     const onnx::TypeRow* const type = onnx::RowOf(dtype);
     if (type == nullptr) {
-      return Refuse(name, absl::InvalidArgumentError(absl::StrCat("ONNX has no type for ", DTypeName(dtype))));
+      return About(name, absl::InvalidArgumentError(absl::StrCat("ONNX has no type for ", DTypeName(dtype))));
     }
     if (!numbers_.emplace(name, planned_.size()).second) {
-      return Refuse(name, absl::AlreadyExistsError("was declared before"));
+      return About(name, absl::AlreadyExistsError("was declared before"));
     }
     Planned tensor;
     tensor.name = std::string(name);
@@ -110,7 +109,7 @@ class OnnxWriter::Impl {
   }
 
   absl::Status AddMetadata(absl::string_view key, absl::string_view value) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     const absl::Status added = [&]() -> absl::Status {
       if (started_) return absl::FailedPreconditionError("metadata comes before Start and the first Add");
       if (!reader_) return absl::InvalidArgumentError("a file with a TensorProto holds no metadata");
@@ -147,11 +146,10 @@ class OnnxWriter::Impl {
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& part) {
     CASK_RETURN_IF_ERROR(EnsureStarted());
     const auto number = numbers_.find(name);
-    if (number == numbers_.end()) return Refuse(name, absl::NotFoundError("was not declared"));
+    if (number == numbers_.end()) return About(name, absl::NotFoundError("was not declared"));
     Planned& tensor = planned_[number->second];
-    const absl::Status fits = CheckPart(tensor, slice, part);
-    if (!fits.ok()) return Refuse(name, fits);
-    return Fail(Annotated(name, Write(part, &tensor)));
+    CASK_RETURN_IF_ERROR(About(name, CheckPart(tensor, slice, part)));
+    return state_.Keep(Annotated(name, Write(part, &tensor)));
   }
 
   absl::Status Finish() {
@@ -162,17 +160,13 @@ class OnnxWriter::Impl {
           CASK_ASSIGN_OR_RETURN(const Tensor elements, reader_->Read(tensor.name));
           CASK_RETURN_IF_ERROR(Write(elements, &tensor));
         }
-        if (!tensor.is_whole) {
-          return Refuse(tensor.name, absl::FailedPreconditionError(tensor.written == 0 ? "was declared and not added"
-                                                                                       : "was added in part only"));
-        }
+        if (!tensor.is_whole) return About(tensor.name, stored::Incomplete(tensor.written > 0));
       }
       return publish_.Commit();
     };
-    CASK_RETURN_IF_ERROR(Fail(write()));
+    CASK_RETURN_IF_ERROR(state_.Finish(write()));
     if (side_ != nullptr) files_.push_back(side_path_);
     files_.push_back(path_);
-    status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": is finished"));
     return absl::OkStatus();
   }
 
@@ -193,22 +187,16 @@ class OnnxWriter::Impl {
     bool is_whole = false;
   };
 
-  absl::Status Refuse(absl::string_view name, const absl::Status& status) const {
-    return Annotate(status, absl::StrCat(path_, ": tensor ", Quoted(name)));
-  }
+  absl::Status About(absl::string_view name, const absl::Status& status) const { return state_.About(name, status); }
   absl::Status Annotated(absl::string_view name, const absl::Status& status) const {
-    return status.ok() || absl::StrContains(status.message(), path_) ? status : Refuse(name, status);
-  }
-  absl::Status Fail(absl::Status status) {
-    if (!status.ok()) status_ = status;
-    return status;
+    return status.ok() || absl::StrContains(status.message(), path_) ? status : About(name, status);
   }
 
   absl::Status EnsureStarted() {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     if (started_) return absl::OkStatus();
     started_ = true;
-    return Fail(reader_ ? StartModel() : StartTensor());
+    return state_.Keep(reader_ ? StartModel() : StartTensor());
   }
 
   absl::Status StartTensor() {
@@ -219,7 +207,7 @@ class OnnxWriter::Impl {
     }
     Planned& tensor = planned_[0];
     if (tensor.type->bits == 0) {
-      return Refuse(tensor.name, absl::InvalidArgumentError("strings are not written to ONNX files"));
+      return About(tensor.name, absl::InvalidArgumentError("strings are not written to ONNX files"));
     }
     found_.tensors.emplace_back();
     onnx::TensorContent content = ContentOf(tensor);
@@ -414,23 +402,11 @@ class OnnxWriter::Impl {
   absl::Status CheckPart(const Planned& tensor, const TensorSlice& slice, const TensorView& part) const {
     if (tensor.is_whole) return absl::AlreadyExistsError("was added before");
     CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(tensor.shape));
-    if (part.dtype() != tensor.type->dtype || part.shape() != shape) {
-      return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(part.dtype()), " ", part.shape().ToString(),
-                                                     ", but was declared as ", DTypeName(tensor.type->dtype), " ",
-                                                     shape.ToString()));
-    }
-    if (part.num_elements() == 0) return absl::OkStatus();
-    if (tensor.type->bits < 8 && shape != tensor.shape) {
+    CASK_RETURN_IF_ERROR(stored::CheckIsDeclared(part, tensor.type->dtype, shape));
+    if (part.num_elements() > 0 && tensor.type->bits < 8 && shape != tensor.shape) {
       return absl::UnimplementedError("strings and elements below 8 bits are stored only as a whole");
     }
-    CASK_ASSIGN_OR_RETURN(const Layout in_tensor, Layout::RowMajor(tensor.shape).Slice(slice));
-    const auto start = static_cast<uint64_t>(in_tensor.offset()) * static_cast<uint64_t>(part.element_size());
-    if (start != tensor.written || !in_tensor.IsContiguous()) {
-      return absl::InvalidArgumentError(absl::StrCat("the part ", slice.ToString(),
-                                                     " does not continue in row-major order at byte ", tensor.written));
-    }
-    if (internal::IsOnDevice(part)) return absl::OkStatus();
-    return part.buffer()->CheckReadable();
+    return stored::CheckFollows(part, slice, tensor.shape, tensor.written);
   }
 
   absl::Status Write(const TensorView& part, Planned* tensor) {
@@ -453,9 +429,7 @@ class OnnxWriter::Impl {
       tensor->written += bytes.size();
       return absl::OkStatus();
     };
-    CASK_RETURN_IF_ERROR(internal::IsOnDevice(part)
-                             ? internal::ForEachStablePiece(part, onnx::kWrittenPieceBytes, write)
-                             : ForEachRowMajorPiece(part, onnx::kWrittenPieceBytes, write));
+    CASK_RETURN_IF_ERROR(stored::ForEachPieceOnce(part, onnx::kWrittenPieceBytes, write));
     // Bits behind the last element are 0.
     while (is_packed && tensor->written < tensor->stored_bytes) CASK_RETURN_IF_ERROR(write(absl::string_view("\0", 1)));
     tensor->is_whole = tensor->written == tensor->stored_bytes;
@@ -465,7 +439,7 @@ class OnnxWriter::Impl {
   const std::string path_;
   const OnnxWriterOptions options_;
   Publication publish_;
-  absl::Status status_;  // what every later call answers
+  stored::WriterState state_;
   bool started_ = false;
   std::optional<OnnxReader> reader_;                  // of the base; nullopt: a tensor is written
   std::shared_ptr<const ByteSource> base_;            // the same file

@@ -18,12 +18,13 @@
 #include "tensorcask/serialize/safetensors/internal/file_writer.h"
 #include "tensorcask/serialize/safetensors/internal/json_header.h"
 #include "tensorcask/serialize/safetensors/safetensors_dtypes.h"
+#include "tensorcask/serialize/stored/writer_state.h"
+#include "tensorcask/serialize/stored/written_parts.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/base/utf8.h"
-#include "tensorcask/tensor/strided/device_elements.h"
 
 namespace tensorcask {
 namespace {
@@ -72,7 +73,8 @@ absl::StatusOr<uint64_t> StoredBytes(DType dtype, const TensorShape& shape) {
 
 class SafetensorsWriter::Impl {
  public:
-  Impl(const std::string& path, SafetensorsWriterOptions options) : path_(path), options_(std::move(options)) {
+  Impl(const std::string& path, SafetensorsWriterOptions options)
+      : path_(path), options_(std::move(options)), state_(path) {
     if (options_.checksums && !options_.default_format.empty()) {
       options_.metadata.emplace(std::string(kFormatKey), options_.default_format);
     }
@@ -93,26 +95,18 @@ class SafetensorsWriter::Impl {
 
   absl::Status NewTensor(absl::string_view name, DType dtype, const TensorShape& shape);
   absl::StatusOr<size_t> Locate(absl::string_view name) const;
-  absl::Status CheckReadable(absl::string_view name, const TensorView& tensor) const;
   absl::Status StartWriting();
   void NoteAliases();
   absl::Status StartStreaming();
   absl::Status AddWhole(size_t number, const TensorView& tensor);
-  absl::Status CheckTensor(size_t number, const TensorView& tensor) const;
-  std::string Place(absl::string_view name) const { return absl::StrCat(path_, ": tensor ", Quoted(name)); }
-  absl::Status Fail(absl::Status status) {
-    if (!status.ok()) status_ = status;
-    return status;
-  }
-  // An error in the caller's arguments: nothing has changed.
-  absl::Status Refuse(absl::string_view name, const absl::Status& status) const {
-    return Annotate(status, Place(name));
+  const PlannedTensor& Declared(size_t number) const {
+    return files_ != nullptr ? files_->tensor(number) : tensors_[number];
   }
 
   const std::string path_;
   SafetensorsWriterOptions options_;
   Mode mode_ = Mode::kUnknown;
-  absl::Status status_;  // what every later call answers
+  stored::WriterState state_;
   std::vector<PlannedTensor> tensors_;
   std::vector<TensorView> held_;                      // of Mode::kInMemory, by number
   absl::node_hash_map<std::string, size_t> by_name_;  // which has the names of tensors_
@@ -136,10 +130,10 @@ absl::Status SafetensorsWriter::Impl::NewTensor(absl::string_view name, DType dt
   absl::Status valid = safetensors::CheckName(name);
   if (!valid.ok()) return absl::InvalidArgumentError(absl::StrCat(path_, ": ", valid.message()));
   const absl::StatusOr<uint64_t> bytes = StoredBytes(dtype, shape);
-  if (!bytes.ok()) return Refuse(name, bytes.status());
-  if (aliases_.count(std::string(name)) != 0) return Refuse(name, absl::AlreadyExistsError("is an alias"));
+  CASK_RETURN_IF_ERROR(state_.About(name, bytes.status()));
+  if (aliases_.count(std::string(name)) != 0) return state_.About(name, absl::AlreadyExistsError("is an alias"));
   const auto [at, is_new] = by_name_.emplace(name, tensors_.size());
-  if (!is_new) return Refuse(name, absl::AlreadyExistsError("was added or declared before"));
+  if (!is_new) return state_.About(name, absl::AlreadyExistsError("was added or declared before"));
   PlannedTensor tensor;
   tensor.name = at->first;
   tensor.dtype = dtype;
@@ -151,14 +145,14 @@ absl::Status SafetensorsWriter::Impl::NewTensor(absl::string_view name, DType dt
 
 absl::StatusOr<size_t> SafetensorsWriter::Impl::Locate(absl::string_view name) const {
   const auto it = by_name_.find(name);
-  if (it == by_name_.end()) return absl::NotFoundError(absl::StrCat(Place(name), ": was not declared"));
+  if (it == by_name_.end()) return state_.About(name, absl::NotFoundError("was not declared"));
   return it->second;
 }
 
 absl::Status SafetensorsWriter::Impl::Declare(absl::string_view name, DType dtype, const TensorShape& shape) {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(state_.status());
   if (files_ != nullptr || mode_ == Mode::kInMemory) {
-    return Refuse(name, absl::FailedPreconditionError("Declare comes before the first Add"));
+    return state_.About(name, absl::FailedPreconditionError("Declare comes before the first Add"));
   }
   CASK_RETURN_IF_ERROR(NewTensor(name, dtype, shape));
   mode_ = Mode::kStreaming;
@@ -166,18 +160,19 @@ absl::Status SafetensorsWriter::Impl::Declare(absl::string_view name, DType dtyp
 }
 
 absl::Status SafetensorsWriter::Impl::AddAlias(absl::string_view name, absl::string_view target) {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(state_.status());
   if (files_ != nullptr) {
-    return Refuse(name, absl::FailedPreconditionError("AddAlias comes before the first Add of declared tensors"));
+    return state_.About(name, absl::FailedPreconditionError("AddAlias comes before the first Add of declared tensors"));
   }
   for (const absl::string_view each : {name, target}) {
     absl::Status valid = safetensors::CheckName(each);
     if (!valid.ok()) return absl::InvalidArgumentError(absl::StrCat(path_, ": ", valid.message()));
   }
-  if (name == kFormatKey) return Refuse(name, absl::InvalidArgumentError("cannot be an alias: metadata uses the name"));
+  if (name == kFormatKey)
+    return state_.About(name, absl::InvalidArgumentError("cannot be an alias: metadata uses the name"));
   const std::string key(name);
   if (by_name_.contains(name) || aliases_.count(key) != 0 || options_.metadata.count(key) != 0) {
-    return Refuse(name, absl::AlreadyExistsError("is a tensor, an alias or metadata already"));
+    return state_.About(name, absl::AlreadyExistsError("is a tensor, an alias or metadata already"));
   }
   aliases_[key] = std::string(target);
   return absl::OkStatus();
@@ -200,7 +195,8 @@ void SafetensorsWriter::Impl::NoteAliases() {
 absl::Status SafetensorsWriter::Impl::StartWriting() {
   for (const auto& [name, target] : aliases_) {
     if (by_name_.contains(target)) continue;
-    return Refuse(name, absl::NotFoundError(absl::StrCat("is an alias of ", Quoted(target), ", which was not added")));
+    return state_.About(name,
+                        absl::NotFoundError(absl::StrCat("is an alias of ", Quoted(target), ", which was not added")));
   }
   safetensors::PlanOptions plan;
   plan.alignment = options_.alignment;
@@ -222,41 +218,27 @@ absl::Status SafetensorsWriter::Impl::StartWriting() {
 }
 
 absl::Status SafetensorsWriter::Impl::StartStreaming() {
-  return files_ != nullptr ? absl::OkStatus() : Fail(StartWriting());
-}
-
-absl::Status SafetensorsWriter::Impl::CheckTensor(size_t number, const TensorView& tensor) const {
-  const PlannedTensor& declared = files_ != nullptr ? files_->tensor(number) : tensors_[number];
-  if (tensor.dtype() == declared.dtype && tensor.shape() == declared.shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(tensor.dtype()), " ", tensor.shape().ToString(),
-                                                 ", but was declared as ", DTypeName(declared.dtype), " ",
-                                                 declared.shape.ToString()));
+  return files_ != nullptr ? absl::OkStatus() : state_.Keep(StartWriting());
 }
 
 absl::Status SafetensorsWriter::Impl::AddWhole(size_t number, const TensorView& tensor) {
   const absl::string_view name = files_->tensor(number).name;
-  if (files_->has_part(number)) return Refuse(name, absl::AlreadyExistsError("was added before"));
-  return Fail(files_->Add(number, tensor));
-}
-
-absl::Status SafetensorsWriter::Impl::CheckReadable(absl::string_view name, const TensorView& tensor) const {
-  if (tensor.num_elements() == 0 || internal::IsOnDevice(tensor)) return absl::OkStatus();
-  const absl::Status readable = tensor.buffer()->CheckReadable();
-  return readable.ok() ? readable : Refuse(name, readable);
+  if (files_->has_part(number)) return state_.About(name, absl::AlreadyExistsError("was added before"));
+  return state_.Keep(files_->Add(number, tensor));
 }
 
 absl::Status SafetensorsWriter::Impl::Add(absl::string_view name, const TensorView& tensor) {
-  CASK_RETURN_IF_ERROR(status_);
-  CASK_RETURN_IF_ERROR(CheckReadable(name, tensor));
+  CASK_RETURN_IF_ERROR(state_.status());
+  CASK_RETURN_IF_ERROR(state_.About(name, stored::CheckCanBeRead(tensor)));
   if (mode_ == Mode::kStreaming) {
     CASK_ASSIGN_OR_RETURN(const size_t number, Locate(name));
-    absl::Status same = CheckTensor(number, tensor);
-    if (!same.ok()) return Refuse(name, same);
+    const PlannedTensor& declared = Declared(number);
+    CASK_RETURN_IF_ERROR(state_.About(name, stored::CheckIsDeclared(tensor, declared.dtype, declared.shape)));
     CASK_RETURN_IF_ERROR(StartStreaming());
     return AddWhole(number, tensor);
   }
   absl::StatusOr<TensorView> held = tensor.LazyClone();
-  if (!held.ok()) return Refuse(name, held.status());
+  CASK_RETURN_IF_ERROR(state_.About(name, held.status()));
   CASK_RETURN_IF_ERROR(NewTensor(name, tensor.dtype(), tensor.shape()));
   mode_ = Mode::kInMemory;
   held_.push_back(*std::move(held));
@@ -265,32 +247,31 @@ absl::Status SafetensorsWriter::Impl::Add(absl::string_view name, const TensorVi
 
 absl::Status SafetensorsWriter::Impl::AddSlice(absl::string_view name, const TensorSlice& slice,
                                                const TensorView& tensor) {
-  CASK_RETURN_IF_ERROR(status_);
-  if (mode_ != Mode::kStreaming) return Refuse(name, absl::NotFoundError("was not declared"));
+  CASK_RETURN_IF_ERROR(state_.status());
+  if (mode_ != Mode::kStreaming) return state_.About(name, absl::NotFoundError("was not declared"));
   CASK_ASSIGN_OR_RETURN(const size_t number, Locate(name));
-  CASK_RETURN_IF_ERROR(CheckReadable(name, tensor));
-  const PlannedTensor& declared = files_ != nullptr ? files_->tensor(number) : tensors_[number];
+  CASK_RETURN_IF_ERROR(state_.About(name, stored::CheckCanBeRead(tensor)));
+  const PlannedTensor& declared = Declared(number);
   const absl::StatusOr<TensorShape> part = slice.Apply(declared.shape);
-  if (!part.ok()) return Refuse(name, part.status());
+  CASK_RETURN_IF_ERROR(state_.About(name, part.status()));
   if (*part == declared.shape) return Add(name, tensor);
   if (SafetensorsDTypeBits(declared.dtype) < 8) {
-    return Refuse(name, absl::UnimplementedError("elements below 8 bits are stored only as a whole"));
+    return state_.About(name, absl::UnimplementedError("elements below 8 bits are stored only as a whole"));
   }
   CASK_RETURN_IF_ERROR(StartStreaming());
-  if (files_->is_whole(number)) return Refuse(name, absl::AlreadyExistsError("was added before"));
-  absl::Status registered = files_->RegisterPart(number, slice, tensor);
-  if (!registered.ok()) return Refuse(name, registered);
-  return Fail(files_->AddPart(number, slice, tensor));
+  if (files_->is_whole(number)) return state_.About(name, absl::AlreadyExistsError("was added before"));
+  CASK_RETURN_IF_ERROR(state_.About(name, files_->RegisterPart(number, slice, tensor)));
+  return state_.Keep(files_->AddPart(number, slice, tensor));
 }
 
 absl::StatusOr<ReplacedFiles> SafetensorsWriter::Impl::Start() {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(state_.status());
   CASK_RETURN_IF_ERROR(StartStreaming());
   return files_->Replaced();
 }
 
 absl::Status SafetensorsWriter::Impl::Finish() {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(state_.status());
   const auto write = [&]() -> absl::Status {
     if (files_ == nullptr) CASK_RETURN_IF_ERROR(StartWriting());
     if (mode_ == Mode::kInMemory) {
@@ -301,11 +282,10 @@ absl::Status SafetensorsWriter::Impl::Finish() {
     }
     return files_->Publish();
   };
-  absl::Status status = Fail(write());
+  absl::Status status = state_.Finish(write());
   if (status.ok()) written_ = files_->paths();
   if (status.ok()) removed_ = files_->removed();
   files_.reset();
-  if (status.ok()) status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": is finished"));
   return status;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/stored/writer_state.h"
 #include "tensorcask/serialize/torch/internal/pickle_writer.h"
 #include "tensorcask/serialize/torch/internal/quantizer.h"
 #include "tensorcask/serialize/torch/internal/torch_records.h"
@@ -55,7 +56,10 @@ TensorMetadata OnlyGrad(bool requires_grad) {
 class TorchWriter::Impl {
  public:
   Impl(std::string path, const TorchWriterOptions& options)
-      : path_(std::move(path)), options_(options), publish_({options.file_system, options.sync, options.overwrite}) {}
+      : path_(std::move(path)),
+        options_(options),
+        publish_({options.file_system, options.sync, options.overwrite}),
+        state_(path_) {}
 
   absl::Status Open() {
     for (const auto& [key, value] : options_.metadata) {
@@ -88,24 +92,25 @@ class TorchWriter::Impl {
   }
 
   absl::Status Append(const TensorView& piece) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     if (missing_ == 0) {
       if (piece.num_elements() == 0) return absl::OkStatus();
       return absl::FailedPreconditionError(absl::StrCat(path_, ": no tensor wants elements"));
     }
     if (piece.dtype() != tensors_.back().dtype || piece.num_elements() > missing_) {
-      return About(names_.back(), absl::InvalidArgumentError(absl::StrCat(
-                                      "the piece ", piece.ToString(), " is not of ", DTypeName(tensors_.back().dtype),
-                                      " with at most ", missing_, " elements, which are missing")));
+      return state_.About(names_.back(),
+                          absl::InvalidArgumentError(absl::StrCat("the piece ", piece.ToString(), " is not of ",
+                                                                  DTypeName(tensors_.back().dtype), " with at most ",
+                                                                  missing_, " elements, which are missing")));
     }
     return AppendElements(piece);
   }
 
   absl::Status AddView(absl::string_view name, absl::string_view target, const Layout* layout, bool requires_grad) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     const auto found = numbers_.find(target);
     if (found == numbers_.end()) {
-      return About(name, absl::NotFoundError(absl::StrCat("there is no tensor ", Quoted(target))));
+      return state_.About(name, absl::NotFoundError(absl::StrCat("there is no tensor ", Quoted(target))));
     }
     torch::SavedTensor tensor = tensors_[found->second];
     CASK_RETURN_IF_ERROR(CheckNew(name, tensor.dtype, requires_grad));
@@ -114,16 +119,16 @@ class TorchWriter::Impl {
           std::any_of(layout->strides().begin(), layout->strides().end(), [](int64_t stride) { return stride < 0; });
       const uint64_t elements = tensor.storage_bytes / ElementSize(tensor.dtype);
       if (is_backward || layout->bounds().begin < 0 || static_cast<uint64_t>(layout->bounds().end) > elements) {
-        return About(name, absl::InvalidArgumentError(absl::StrCat(layout->ToString(), " is not in the ", elements,
-                                                                   " elements of ", Quoted(target))));
+        return state_.About(name, absl::InvalidArgumentError(absl::StrCat(layout->ToString(), " is not in the ",
+                                                                          elements, " elements of ", Quoted(target))));
       }
       const torch::SavedQuantizer* const quantizer = tensor.quantizer.get();
       if (quantizer != nullptr && quantizer->per_channel &&
           (layout->rank() <= quantizer->axis ||
            layout->dim(static_cast<int>(quantizer->axis)) != quantizer->channels)) {
-        return About(name, absl::InvalidArgumentError(absl::StrCat(layout->ToString(), " has not the ",
-                                                                   quantizer->channels, " channels of ", Quoted(target),
-                                                                   " on axis ", quantizer->axis)));
+        return state_.About(name, absl::InvalidArgumentError(
+                                      absl::StrCat(layout->ToString(), " has not the ", quantizer->channels,
+                                                   " channels of ", Quoted(target), " on axis ", quantizer->axis)));
       }
       tensor.layout = *layout;
       tensor.requires_grad = requires_grad;
@@ -133,7 +138,7 @@ class TorchWriter::Impl {
   }
 
   absl::Status SetValues(ValueTree values, std::vector<std::string> names) {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     if (values.empty()) return absl::InvalidArgumentError(absl::StrCat(path_, ": there are no values"));
     for (ValueTree::Id id = 0; id <= values.root().id(); ++id) {
       const Value value = values.value(id);
@@ -148,45 +153,39 @@ class TorchWriter::Impl {
   }
 
   absl::Status Finish() {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     CASK_RETURN_IF_ERROR(CheckComplete());
     CASK_ASSIGN_OR_RETURN(const std::vector<torch::SavedTensor> tensors, PlaceTensors());
-    const absl::StatusOr<std::string> pickle = torch::WritePickle(values_, tensors);
-    if (!pickle.ok()) return Annotate(pickle.status(), path_);
-    status_ = WriteRecord(torch::kPickleRecord, *pickle);
-    if (status_.ok() && !options_.metadata.empty()) status_ = WriteMetadata();
-    if (status_.ok()) status_ = WriteRecord(torch::kByteOrderRecord, torch::kLittleEndian);
-    if (status_.ok()) status_ = WriteRecord(torch::kVersionRecord, torch::kWrittenVersion);
-    if (status_.ok()) status_ = zip_->Finish();
-    if (status_.ok()) status_ = publish_.Commit();
-    CASK_RETURN_IF_ERROR(status_);
-    status_ = absl::FailedPreconditionError(absl::StrCat(path_, ": the writer has finished"));
-    return absl::OkStatus();
+    CASK_ASSIGN_OR_ANNOTATE(const std::string pickle, torch::WritePickle(values_, tensors), path_);
+    const auto write = [&]() -> absl::Status {
+      CASK_RETURN_IF_ERROR(WriteRecord(torch::kPickleRecord, pickle));
+      if (!options_.metadata.empty()) CASK_RETURN_IF_ERROR(WriteMetadata());
+      CASK_RETURN_IF_ERROR(WriteRecord(torch::kByteOrderRecord, torch::kLittleEndian));
+      CASK_RETURN_IF_ERROR(WriteRecord(torch::kVersionRecord, torch::kWrittenVersion));
+      CASK_RETURN_IF_ERROR(zip_->Finish());
+      return publish_.Commit();
+    };
+    return state_.Finish(write());
   }
 
  private:
   static constexpr uint32_t kMaxAlignment = 16384;
 
-  absl::Status About(absl::string_view name, const absl::Status& status) const {
-    if (status.ok()) return status;
-    return Annotate(status, absl::StrCat(path_, ": tensor ", Quoted(name)));
-  }
-
   absl::Status CheckComplete() const {
     if (missing_ == 0) return absl::OkStatus();
-    return About(names_.back(), absl::FailedPreconditionError(absl::StrCat(missing_, " elements are missing")));
+    return state_.About(names_.back(), absl::FailedPreconditionError(absl::StrCat(missing_, " elements are missing")));
   }
 
   absl::Status CheckNew(absl::string_view name, DType dtype, bool requires_grad) const {
-    CASK_RETURN_IF_ERROR(status_);
+    CASK_RETURN_IF_ERROR(state_.status());
     CASK_RETURN_IF_ERROR(CheckComplete());
-    CASK_RETURN_IF_ERROR(About(name, CheckTensor(name, dtype)));
+    CASK_RETURN_IF_ERROR(state_.About(name, CheckTensor(name, dtype)));
     if (numbers_.contains(name)) {
       return absl::AlreadyExistsError(absl::StrCat(path_, ": two tensors are called ", Quoted(name)));
     }
     TensorMetadata metadata;
     metadata.requires_grad = requires_grad;
-    return About(name, metadata.Validate(dtype));
+    return state_.About(name, metadata.Validate(dtype));
   }
 
   void Keep(absl::string_view name, torch::SavedTensor tensor) {
@@ -203,7 +202,7 @@ class TorchWriter::Impl {
     quantizer_ = torch::Quantizer();
     if (IsQuantized(dtype)) {
       absl::StatusOr<torch::Quantizer> quantizer = torch::ParseQuantizer(metadata, layout.shape());
-      if (!quantizer.ok()) return About(name, quantizer.status());
+      if (!quantizer.ok()) return state_.About(name, quantizer.status());
       quantizer_ = *std::move(quantizer);
       tensor.quantizer = std::make_shared<torch::SavedQuantizer>();
     }
@@ -213,8 +212,7 @@ class TorchWriter::Impl {
     tensor.storage_bytes = static_cast<uint64_t>(layout.num_elements()) * ElementSize(dtype);
     tensor.requires_grad = metadata.requires_grad;
     if (tensor.storage_bytes > kGatheredBytes) {
-      status_ = BeginRecord(StorageRecord(), tensor.storage_bytes, std::nullopt);
-      CASK_RETURN_IF_ERROR(status_);
+      CASK_RETURN_IF_ERROR(state_.Keep(BeginRecord(StorageRecord(), tensor.storage_bytes, std::nullopt)));
       if (tensor.storage_bytes >= kReservedBytes) {
         sink_->ReserveHint(sink_->position() + tensor.storage_bytes + kDirectoryBytes);
       }
@@ -228,26 +226,24 @@ class TorchWriter::Impl {
 
   absl::Status AppendElements(const TensorView& elements) {
     const bool is_gathered = tensors_.back().storage_bytes <= kGatheredBytes;
-    status_ = internal::ForEachStablePiece(elements, kWrittenPieceBytes, [&](absl::string_view bytes) {
-      if (!is_gathered) return zip_->Append(bytes);
-      gathered_.append(bytes.data(), bytes.size());
-      return absl::OkStatus();
-    });
-    if (!status_.ok()) return About(names_.back(), status_);
+    const absl::Status appended =
+        internal::ForEachStablePiece(elements, kWrittenPieceBytes, [&](absl::string_view bytes) {
+          if (!is_gathered) return zip_->Append(bytes);
+          gathered_.append(bytes.data(), bytes.size());
+          return absl::OkStatus();
+        });
+    CASK_RETURN_IF_ERROR(state_.About(names_.back(), state_.Keep(appended)));
     missing_ -= elements.num_elements();
     return missing_ > 0 ? absl::OkStatus() : EndStorage();
   }
 
   absl::Status EndStorage() {
-    if (tensors_.back().storage_bytes > kGatheredBytes) {
-      status_ = zip_->EndMember();
-    } else {
-      status_ = WriteRecord(StorageRecord(), gathered_);
-      gathered_.clear();
-    }
+    const bool is_gathered = tensors_.back().storage_bytes <= kGatheredBytes;
+    CASK_RETURN_IF_ERROR(state_.Keep(is_gathered ? WriteRecord(StorageRecord(), gathered_) : zip_->EndMember()));
+    gathered_.clear();
     ++num_storages_;
-    if (status_.ok() && tensors_.back().quantizer != nullptr) status_ = EndQuantizer(tensors_.back().quantizer.get());
-    return status_;
+    torch::SavedQuantizer* const quantizer = tensors_.back().quantizer.get();
+    return quantizer == nullptr ? absl::OkStatus() : state_.Keep(EndQuantizer(quantizer));
   }
 
   // Writes the storages of the channels of quantizer_, if it has some.
@@ -318,7 +314,8 @@ class TorchWriter::Impl {
     std::vector<bool> is_placed(tensors_.size());
     for (const std::string& name : value_names_) {
       const auto found = numbers_.find(name);
-      if (found == numbers_.end()) return About(name, absl::NotFoundError("it is in the values, and was not added"));
+      if (found == numbers_.end())
+        return state_.About(name, absl::NotFoundError("it is in the values, and was not added"));
       is_placed[found->second] = true;
       placed.push_back(tensors_[found->second]);
     }
@@ -336,7 +333,7 @@ class TorchWriter::Impl {
         if (root.key(i).kind() != ValueKind::kText) continue;
         const auto number = numbers_.find(root.key(i).text());
         if (number == numbers_.end() || is_placed[number->second]) continue;
-        return About(root.key(i).text(), absl::AlreadyExistsError("a key of the values has this name"));
+        return state_.About(root.key(i).text(), absl::AlreadyExistsError("a key of the values has this name"));
       }
     }
     for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -354,7 +351,7 @@ class TorchWriter::Impl {
   Publication publish_;
   FileSink* sink_ = nullptr;  // of publish_
   std::optional<ZipWriter> zip_;
-  absl::Status status_;  // of every later call, if not OK
+  stored::WriterState state_;
   std::vector<torch::SavedTensor> tensors_;
   std::vector<std::string> names_;  // of these
   absl::flat_hash_map<std::string, size_t> numbers_;

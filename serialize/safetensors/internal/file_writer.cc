@@ -12,14 +12,14 @@
 #include "tensorcask/serialize/safetensors/shard_files.h"
 #include "tensorcask/serialize/stored/element_runs.h"
 #include "tensorcask/serialize/stored/packed_elements.h"
+#include "tensorcask/serialize/stored/written_parts.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/changing_memory.h"
-#include "tensorcask/tensor/strided/device_elements.h"
 #include "tensorcask/tensor/strided/layout.h"
-#include "tensorcask/tensor/strided/row_major.h"
 
 namespace tensorcask::safetensors {
 namespace {
@@ -83,9 +83,8 @@ absl::Status FileWriter::Write(size_t number, uint64_t offset_in_tensor, absl::s
 // For a checksum, elements are read twice, so those that code outside the library may change are copied first.
 absl::Status FileWriter::ForEachPiece(const TensorView& view,
                                       absl::FunctionRef<absl::Status(absl::string_view bytes)> write) const {
-  const bool read_once = !options_.checksums && !internal::IsOnDevice(view);
-  return read_once ? ForEachRowMajorPiece(view, kPieceBytes, write)
-                   : internal::ForEachStablePiece(view, kPieceBytes, write);
+  return options_.checksums ? internal::ForEachStablePiece(view, kPieceBytes, write)
+                            : stored::ForEachPieceOnce(view, kPieceBytes, write);
 }
 
 absl::Status FileWriter::Add(size_t number, const TensorView& view) {
@@ -140,9 +139,8 @@ absl::Status FileWriter::CheckComplete() const {
   for (size_t number = 0; number < tensors_.size(); ++number) {
     const TensorState& state = states_[number];
     if (state.is_whole || (state.parts != nullptr && state.parts->IsComplete())) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat(path_, ": tensor ", Quoted(tensors_[number].name),
-                     state.parts == nullptr ? " was declared and not added" : " was added in part only"));
+    return Annotate(stored::Incomplete(state.parts != nullptr),
+                    absl::StrCat(path_, ": tensor ", Quoted(tensors_[number].name)));
   }
   return absl::OkStatus();
 }

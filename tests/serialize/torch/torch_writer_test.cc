@@ -333,7 +333,7 @@ TEST(TorchWriterTest, AFileMayBeOneTensorOrNothing) {
   ASSERT_TRUE(none.writer.Finish().ok());
   const std::string empty = none.Bytes();
   EXPECT_EQ(Json(*OpenFile(empty)), "{}");
-  EXPECT_THAT(none.writer.Finish(), StatusIs(Code::kFailedPrecondition, HasSubstr("has finished")));
+  EXPECT_THAT(none.writer.Finish(), StatusIs(Code::kFailedPrecondition, HasSubstr("is finished")));
 }
 
 TEST(TorchWriterTest, WhatAPickleCannotHaveIsRefused) {
