@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::string_view kExtension = ".distcp";
 
-class DcpArchiveReader final : public archive::ForwardingReader<DcpReader> {
+class DcpArchiveReader final : public archive::ListedReader<DcpReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options,
@@ -58,8 +58,6 @@ class DcpArchiveReader final : public archive::ForwardingReader<DcpReader> {
   }
 
   absl::string_view format() const override { return "dcp"; }
-  const std::string& path() const override { return reader_.path(); }
-  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   absl::StatusOr<ValueTree> Values() const override { return reader_.Values(); }
 
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
@@ -83,22 +81,14 @@ class DcpArchiveReader final : public archive::ForwardingReader<DcpReader> {
 
   std::vector<std::string> files() const override { return reader_.files(); }
   int num_shards() const override { return static_cast<int>(files().size()) - 1; }
-  std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
   DcpArchiveReader(DcpReader reader, std::vector<ArchiveEntry> entries)
-      : reader_(std::move(reader)), entries_(std::move(entries)) {}
+      : ListedReader(std::move(reader), std::move(entries)) {}
 
-  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return Target{&reader_, name};
-  }
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     return reader_.OpenStream(entry.name);
   }
-
-  const DcpReader reader_;
-  const std::vector<ArchiveEntry> entries_;
 };
 
 // The safetensors files of `folder` that have parts of tensors, sorted; none if it has a .metadata or .distcp files.

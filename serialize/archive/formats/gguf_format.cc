@@ -39,7 +39,7 @@ std::optional<std::string> MetadataText(Value value) {
   }
 }
 
-class GgufArchiveReader final : public archive::ForwardingReader<GgufReader> {
+class GgufArchiveReader final : public archive::ListedReader<GgufReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options,
@@ -69,8 +69,6 @@ class GgufArchiveReader final : public archive::ForwardingReader<GgufReader> {
   }
 
   absl::string_view format() const override { return "gguf"; }
-  const std::string& path() const override { return reader_.path(); }
-  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return metadata_; }
   absl::StatusOr<ValueTree> Values() const override { return reader_.value_tree(); }
   absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const override { return reader_.ReadArray(array); }
@@ -124,14 +122,8 @@ class GgufArchiveReader final : public archive::ForwardingReader<GgufReader> {
   std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& entry) const override {
     return reader_.ShardSource(entry.shard.value_or(0));
   }
-  std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
-  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return Target{&reader_, name};
-  }
-
   static ArchiveEntry EntryOf(const GgufReader& reader, const GgufEntry& stored) {
     ArchiveEntry entry;
     entry.name = stored.name;
@@ -150,11 +142,9 @@ class GgufArchiveReader final : public archive::ForwardingReader<GgufReader> {
   }
 
   GgufArchiveReader(GgufReader reader, FileMetadata metadata, std::vector<ArchiveEntry> entries)
-      : reader_(std::move(reader)), metadata_(std::move(metadata)), entries_(std::move(entries)) {}
+      : ListedReader(std::move(reader), std::move(entries)), metadata_(std::move(metadata)) {}
 
-  const GgufReader reader_;
   const FileMetadata metadata_;
-  const std::vector<ArchiveEntry> entries_;
   mutable std::once_flag stored_made_;
   mutable std::unique_ptr<const GgufArchiveReader> stored_;  // of AsStored
 };

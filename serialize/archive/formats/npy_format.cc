@@ -295,37 +295,6 @@ class NpzArchiveWriter final : public ArchiveWriter {
   NpzWriter writer_;
 };
 
-bool NpyHoldsDType(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-    case DType::kUint8:
-    case DType::kUint16:
-    case DType::kUint32:
-    case DType::kUint64:
-    case DType::kFloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-    case DType::kBfloat16:
-    case DType::kComplex64:
-    case DType::kComplex128:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool NpyStoresAsRawBytes(DType dtype) { return !NpyHoldsDType(dtype) && IsFixedSize(dtype); }
-
-bool NpyHoldsMetadata(const TensorMetadata& metadata) {
-  TensorMetadata rest = metadata;
-  rest.attributes.erase(kNpyDescrAttribute);
-  return rest.IsDefault();
-}
-
 ArchiveTraits NpyTraits() {
   ArchiveTraits traits;
   traits.strides = true;
@@ -337,16 +306,21 @@ ArchiveTraits NpyTraits() {
 
 }  // namespace
 
+bool NumpyArchiveFormat::HoldsDType(DType dtype) const { return NpyWriter::HoldsDType(dtype); }
+bool NumpyArchiveFormat::StoresAsRawBytes(DType dtype) const { return !HoldsDType(dtype) && IsFixedSize(dtype); }
+bool NumpyArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const {
+  TensorMetadata rest = metadata;
+  rest.attributes.erase(kNpyDescrAttribute);
+  return rest.IsDefault();
+}
+absl::Status NumpyArchiveFormat::CheckEntry(const ArchiveEntry& entry) const { return CheckNpyShape(entry.shape); }
+absl::Status NumpyArchiveFormat::CheckStrings(const TensorView& strings) const { return CheckNpyStrings(strings); }
+
 ArchiveTraits NpyArchiveFormat::traits() const {
   ArchiveTraits traits = NpyTraits();
   traits.many_tensors = false;
   return traits;
 }
-bool NpyArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
-bool NpyArchiveFormat::StoresAsRawBytes(DType dtype) const { return NpyStoresAsRawBytes(dtype); }
-bool NpyArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
-absl::Status NpyArchiveFormat::CheckEntry(const ArchiveEntry& entry) const { return CheckNpyShape(entry.shape); }
-absl::Status NpyArchiveFormat::CheckStrings(const TensorView& strings) const { return CheckNpyStrings(strings); }
 bool NpyArchiveFormat::Recognizes(const ArchiveProbe& probe) const { return IsNpy(probe.head); }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> NpyArchiveFormat::Open(const std::string& path,
@@ -371,14 +345,10 @@ ArchiveTraits NpzArchiveFormat::traits() const {
   traits.is_edited = true;
   return traits;
 }
-bool NpzArchiveFormat::HoldsDType(DType dtype) const { return NpyHoldsDType(dtype); }
-bool NpzArchiveFormat::StoresAsRawBytes(DType dtype) const { return NpyStoresAsRawBytes(dtype); }
-bool NpzArchiveFormat::HoldsMetadata(const TensorMetadata& metadata) const { return NpyHoldsMetadata(metadata); }
 absl::Status NpzArchiveFormat::CheckEntry(const ArchiveEntry& entry) const {
   CASK_RETURN_IF_ERROR(NpzWriter::CheckName(entry.name));
-  return CheckNpyShape(entry.shape);
+  return NumpyArchiveFormat::CheckEntry(entry);
 }
-absl::Status NpzArchiveFormat::CheckStrings(const TensorView& strings) const { return CheckNpyStrings(strings); }
 
 // Other programs make zip archives, too: the first member must be an array.
 bool NpzArchiveFormat::Recognizes(const ArchiveProbe& probe) const {

@@ -28,41 +28,44 @@ struct NpyFormatOptions {
   DType dtype_of_opaque_elements = DType::kInvalid;
 };
 
-class NpyArchiveFormat final : public ArchiveFormat {
+// What both hold. Not a format by itself.
+class NumpyArchiveFormat : public ArchiveFormat {
  public:
-  explicit NpyArchiveFormat(const NpyFormatOptions& options = {}) : options_(options) {}
-
-  absl::string_view name() const override { return "npy"; }
-  std::vector<absl::string_view> extensions() const override { return {".npy"}; }
-  ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
   bool StoresAsRawBytes(DType dtype) const override;
   bool HoldsMetadata(const TensorMetadata& metadata) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   absl::Status CheckStrings(const TensorView& strings) const override;
+
+ protected:
+  explicit NumpyArchiveFormat(const NpyFormatOptions& options) : options_(options) {}
+
+  const NpyFormatOptions options_;
+};
+
+class NpyArchiveFormat final : public NumpyArchiveFormat {
+ public:
+  explicit NpyArchiveFormat(const NpyFormatOptions& options = {}) : NumpyArchiveFormat(options) {}
+
+  absl::string_view name() const override { return "npy"; }
+  std::vector<absl::string_view> extensions() const override { return {".npy"}; }
+  ArchiveTraits traits() const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
-
- private:
-  const NpyFormatOptions options_;
 };
 
 // A level above stored deflates the members.
-class NpzArchiveFormat final : public ArchiveFormat {
+class NpzArchiveFormat final : public NumpyArchiveFormat {
  public:
-  explicit NpzArchiveFormat(const NpyFormatOptions& options = {}) : options_(options) {}
+  explicit NpzArchiveFormat(const NpyFormatOptions& options = {}) : NumpyArchiveFormat(options) {}
 
   absl::string_view name() const override { return "npz"; }
   std::vector<absl::string_view> extensions() const override { return {".npz"}; }
   ArchiveTraits traits() const override;
-  bool HoldsDType(DType dtype) const override;
-  bool StoresAsRawBytes(DType dtype) const override;
-  bool HoldsMetadata(const TensorMetadata& metadata) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
-  absl::Status CheckStrings(const TensorView& strings) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
@@ -73,9 +76,6 @@ class NpzArchiveFormat final : public ArchiveFormat {
                                                         const ArchiveWriterOptions& options) const override;
   absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                       const FileEditOptions& options) const override;
-
- private:
-  const NpyFormatOptions options_;
 };
 
 }  // namespace tensorcask

@@ -22,7 +22,7 @@
 namespace tensorcask {
 namespace {
 
-class OnnxArchiveReader final : public archive::ForwardingReader<OnnxReader> {
+class OnnxArchiveReader final : public archive::ListedReader<OnnxReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options,
@@ -56,9 +56,7 @@ class OnnxArchiveReader final : public archive::ForwardingReader<OnnxReader> {
   }
 
   absl::string_view format() const override { return "onnx"; }
-  const std::string& path() const override { return reader_.path(); }
   bool has_names() const override { return has_names_; }
-  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return reader_.metadata(); }
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
@@ -86,11 +84,10 @@ class OnnxArchiveReader final : public archive::ForwardingReader<OnnxReader> {
     return stored != nullptr ? reader_.SourceOf(*stored) : nullptr;
   }
   int num_shards() const override { return 1 + static_cast<int>(reader_.side_files().size()); }
-  std::vector<std::string> notes() const override { return reader_.notes(); }
 
  private:
   OnnxArchiveReader(OnnxReader reader, std::vector<ArchiveEntry> entries, bool has_names, bool is_file)
-      : reader_(std::move(reader)), entries_(std::move(entries)), has_names_(has_names), is_file_(is_file) {}
+      : ListedReader(std::move(reader), std::move(entries)), has_names_(has_names), is_file_(is_file) {}
 
   // Tensors whose elements begin at one byte of a side file have one number. Those in the model have their own.
   static void SetStorageIds(std::vector<ArchiveEntry>* entries) {
@@ -133,8 +130,6 @@ class OnnxArchiveReader final : public archive::ForwardingReader<OnnxReader> {
     return reader_.OpenStream(Stored(entry.name));
   }
 
-  const OnnxReader reader_;
-  const std::vector<ArchiveEntry> entries_;
   const bool has_names_;
   const bool is_file_;  // false: bytes in memory
 };

@@ -32,7 +32,7 @@ constexpr absl::string_view kExtension = ".safetensors";
 constexpr absl::string_view kIndexExtension = ".safetensors.index.json";
 constexpr absl::string_view kIndexEnding = ".index.json";  // behind the name of the model
 
-class SafetensorsArchiveReader final : public archive::ForwardingReader<SafetensorsReader> {
+class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                              const ArchiveReaderOptions& options) {
@@ -71,8 +71,6 @@ class SafetensorsArchiveReader final : public archive::ForwardingReader<Safetens
   }
 
   absl::string_view format() const override { return "safetensors"; }
-  const std::string& path() const override { return reader_.path(); }
-  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return reader_.metadata(); }
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
@@ -128,19 +126,11 @@ class SafetensorsArchiveReader final : public archive::ForwardingReader<Safetens
   }
 
   SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)
-      : reader_(std::move(reader)), entries_(std::move(entries)) {}
-
-  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
-    CASK_RETURN_IF_ERROR(Find(name).status());
-    return Target{&reader_, name};
-  }
+      : ListedReader(std::move(reader), std::move(entries)) {}
 
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     return reader_.OpenStream(entry.name);
   }
-
-  const SafetensorsReader reader_;
-  const std::vector<ArchiveEntry> entries_;
 };
 
 class SafetensorsArchiveWriter final : public ArchiveWriter {

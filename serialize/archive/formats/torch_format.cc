@@ -35,7 +35,7 @@
 namespace tensorcask {
 namespace {
 
-class TorchArchiveReader final : public archive::ForwardingReader<TorchReader> {
+class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::shared_ptr<const ByteSource>& file,
                                                              const ArchiveReaderOptions& options,
@@ -78,10 +78,8 @@ class TorchArchiveReader final : public archive::ForwardingReader<TorchReader> {
   }
 
   absl::string_view format() const override { return "torch"; }
-  const std::string& path() const override { return reader_.path(); }
   bool has_names() const override { return reader_.has_names(); }
   bool strides_only_permute() const override { return true; }
-  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return reader_.metadata(); }
   absl::StatusOr<ValueTree> Values() const override { return reader_.Values(); }
 
@@ -118,12 +116,11 @@ class TorchArchiveReader final : public archive::ForwardingReader<TorchReader> {
     if (without_checksum > 0) counts.notes.push_back(archive::NoChecksums(path(), without_checksum));
     return counts;
   }
-  std::vector<std::string> notes() const override { return reader_.notes(); }
   std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry&) const override { return reader_.source(); }
 
  private:
   TorchArchiveReader(TorchReader reader, std::vector<ArchiveEntry> entries)
-      : reader_(std::move(reader)), entries_(std::move(entries)) {}
+      : ListedReader(std::move(reader), std::move(entries)) {}
 
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     CASK_ASSIGN_OR_RETURN(const TorchEntry* const stored, Lookup(entry.name));
@@ -140,9 +137,6 @@ class TorchArchiveReader final : public archive::ForwardingReader<TorchReader> {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
     return &reader_.entries()[static_cast<size_t>(entry - entries_.data())];
   }
-
-  const TorchReader reader_;
-  const std::vector<ArchiveEntry> entries_;
 };
 
 // ---- Models in several files ----------------------------------------------------------------------------------------

@@ -1,23 +1,25 @@
 // The reads of an archive that another reader does: that of the format, or one of several files.
 //
-//   class GgufArchiveReader final : public ForwardingReader<GgufReader> {
-//     absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
-//       CASK_RETURN_IF_ERROR(Find(name).status());
-//       return Target{&reader_, name};
-//     }
+//   class GgufArchiveReader final : public ListedReader<GgufReader> {
+//     absl::string_view format() const override { return "gguf"; }
 //     ...
 //   };
 //
 // Reader has Read, ReadInto, ReadSlice, ReadSliceInto and Map, which take the name of a tensor; Map may give a view.
+// That of a ListedReader has path and notes, too.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_INTERNAL_FORWARDING_READER_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_INTERNAL_FORWARDING_READER_H_
 
+#include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/slice.h"
@@ -64,6 +66,30 @@ class ForwardingReader : public ArchiveReader {
   // Which reader has the tensor `name`, and what it calls it. Errors: NotFound, as Find has it; why the tensor cannot
   // be read.
   virtual absl::StatusOr<Target> TargetOf(absl::string_view name) const = 0;
+};
+
+// The archive of one reader, whose list is made when it is opened. By default the tensors have the names that they have
+// in the file.
+template <typename Reader>
+class ListedReader : public ForwardingReader<Reader> {
+ public:
+  const std::string& path() const override { return reader_.path(); }
+  const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  std::vector<std::string> notes() const override { return reader_.notes(); }
+
+ protected:
+  using typename ForwardingReader<Reader>::Target;
+
+  ListedReader(Reader reader, std::vector<ArchiveEntry> entries)
+      : reader_(std::move(reader)), entries_(std::move(entries)) {}
+
+  absl::StatusOr<Target> TargetOf(absl::string_view name) const override {
+    CASK_RETURN_IF_ERROR(this->Find(name).status());
+    return Target{&reader_, name};
+  }
+
+  const Reader reader_;
+  const std::vector<ArchiveEntry> entries_;
 };
 
 }  // namespace tensorcask::archive
