@@ -23,7 +23,6 @@
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/base/owner_process.h"
-#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 
@@ -41,16 +40,6 @@ double SecondsSince1970() {
 absl::string_view WithoutTrailingSlashes(absl::string_view folder) {
   while (folder.size() > 1 && folder.back() == '/') folder.remove_suffix(1);
   return folder;
-}
-
-absl::Status CheckNames(const std::string& folder, const std::string& name) {
-  CASK_RETURN_IF_ERROR(CheckPath(folder));
-  if (name.empty() || name.find('/') != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a checkpoint manager's name is ", Quoted(name), "; wanted a name without a slash"));
-  }
-  // The prefix of the highest step is the longest.
-  return checkpoint::CheckNewPrefix(checkpoint::StepPrefix(folder, name, INT64_MAX));
 }
 
 absl::Status CheckOptions(const CheckpointManagerOptions& options) {
@@ -73,69 +62,7 @@ absl::Status CheckOptions(const CheckpointManagerOptions& options) {
   return absl::OkStatus();
 }
 
-// True if `status` says that the step is damaged or requires a newer reader, so that an older step may be used. All
-// other errors prevented the check: an EIO, for example, may pass, and does not tell what is on the disk.
-bool CanBePassedOver(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kFailedPrecondition:  // not a regular file
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kUnimplemented:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
-
-// ---- Finding --------------------------------------------------------------------------------------------------------
-
-absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name,
-                                                      CheckStep check, FileSystem* file_system) {
-  // A step that disappears while it is examined was replaced by a newer one, or a user is removing the steps by hand.
-  constexpr int kMaxRounds = 100;
-  std::set<int64_t> gone;  // not found when checked; if a second listing still names it, it is skipped as missing
-  CASK_RETURN_IF_ERROR(CheckNames(folder, name));
-  LatestCheckpoint latest;
-  for (int round = 0; round < kMaxRounds; ++round) {
-    CASK_ASSIGN_OR_RETURN(const StepFolder found, checkpoint::ListSteps(folder, name, file_system));
-    bool went = false;
-    latest.skipped.clear();
-    for (auto it = found.steps.rbegin(); it != found.steps.rend() && !went; ++it) {
-      if (!it->second.has_index) continue;
-      latest.step = it->first;
-      latest.prefix = checkpoint::StepPrefix(folder, name, latest.step);
-      absl::Status whole = checkpoint::CheckWhole(latest.prefix, check == CheckStep::kEverything, file_system);
-      if (whole.ok()) {
-        absl::StatusOr<std::string> base = checkpoint::BasePrefixOf(latest.prefix, file_system);
-        if (base.ok()) {
-          latest.base_prefix = *std::move(base);
-          return latest;
-        }
-        whole = base.status();
-      }
-      const absl::StatusOr<FileInfo> index = DescribeFile(checkpoint::IndexPath(latest.prefix), file_system);
-      went = (absl::IsNotFound(index.status()) || absl::IsNotFound(whole)) && gone.insert(latest.step).second;
-      if (!went && !CanBePassedOver(whole)) return whole;
-      latest.skipped.push_back({latest.step, std::move(whole)});
-    }
-    if (!went) break;
-  }
-  constexpr size_t kMaxNamed = 3;
-  std::string message = absl::StrCat(folder, ": holds no whole checkpoint ", Quoted(name + "-STEP"));
-  for (size_t i = 0; i < std::min(latest.skipped.size(), kMaxNamed); ++i) {
-    const SkippedStep& skipped = latest.skipped[i];
-    absl::StrAppend(&message, "; step ", skipped.step, ": ", skipped.why.message());
-  }
-  if (latest.skipped.size() > kMaxNamed) {
-    absl::StrAppend(&message, "; and ", latest.skipped.size() - kMaxNamed, " more");
-  }
-  return absl::NotFoundError(message);
-}
-
-// ---- Saving ---------------------------------------------------------------------------------------------------------
 
 class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointManager::Impl> {
  public:
@@ -466,7 +393,7 @@ absl::StatusOr<int64_t> CheckpointManager::Impl::BaseOf(int64_t step) {
   std::optional<int64_t>& base = steps_.at(step).base;
   if (!base.has_value()) {
     const absl::StatusOr<std::string> prefix = checkpoint::BasePrefixOf(PrefixOf(step), files());
-    if (!prefix.ok() && !CanBePassedOver(prefix.status())) return prefix.status();
+    if (!prefix.ok() && !checkpoint::CanBePassedOver(prefix.status())) return prefix.status();
     int64_t step_of_base = kNoStep;
     if (prefix.ok()) checkpoint::ParseStepName(*prefix, options_.name, &step_of_base);
     base = step_of_base;
@@ -547,7 +474,7 @@ absl::Status CheckpointManager::Impl::KeepBasesOfOthers(std::set<int64_t>* remov
   for (const auto& [step, files_of_step] : found.steps) {
     if (!files_of_step.has_index || steps_.count(step) != 0) continue;
     const absl::StatusOr<std::string> prefix = checkpoint::BasePrefixOf(PrefixOf(step), files());
-    if (!prefix.ok() && !CanBePassedOver(prefix.status())) return prefix.status();
+    if (!prefix.ok() && !checkpoint::CanBePassedOver(prefix.status())) return prefix.status();
     int64_t base = kNoStep;
     if (prefix.ok() && checkpoint::ParseStepName(*prefix, options_.name, &base)) removed->erase(base);
   }
@@ -631,7 +558,7 @@ CheckpointManager::~CheckpointManager() {
 
 absl::StatusOr<CheckpointManager> CheckpointManager::Open(const std::string& folder,
                                                           const CheckpointManagerOptions& options) {
-  CASK_RETURN_IF_ERROR(CheckNames(folder, options.name));
+  CASK_RETURN_IF_ERROR(checkpoint::CheckStepNames(folder, options.name));
   CASK_RETURN_IF_ERROR(CheckOptions(options));
   std::shared_ptr<Impl> impl(new Impl(folder, options), Impl::Delete);
   CASK_RETURN_IF_ERROR(impl->Start());
@@ -650,13 +577,6 @@ absl::StatusOr<BackgroundSave> CheckpointManager::SaveInBackground(
 std::vector<int64_t> CheckpointManager::steps() const { return impl_->steps(); }
 const std::vector<std::string>& CheckpointManager::notes() const { return impl_->notes(); }
 std::string CheckpointManager::PrefixOf(int64_t step) const { return impl_->PrefixOf(step); }
-
-absl::StatusOr<CheckpointReader> OpenLatestCheckpoint(const std::string& folder, const std::string& name,
-                                                      CheckpointReaderOptions options, CheckStep check) {
-  CASK_ASSIGN_OR_RETURN(const LatestCheckpoint latest,
-                        FindLatestCheckpoint(folder, name, check, options.read.file_system));
-  return CheckpointReader::Open(latest.prefix, options);
-}
 
 absl::StatusOr<CheckpointReader> CheckpointManager::OpenLatest(CheckpointReaderOptions options, CheckStep check) const {
   options.read.file_system = impl_->files();

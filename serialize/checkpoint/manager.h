@@ -5,7 +5,7 @@
 //   CASK_ASSIGN_OR_RETURN(CheckpointManager manager, CheckpointManager::Open("/models/run-7", options));
 //   CASK_RETURN_IF_ERROR(manager.Save(100, [&](CheckpointWriter& writer) { return writer.Add("w", w); }));
 //   ...
-//   CASK_ASSIGN_OR_RETURN(CheckpointReader reader, OpenLatestCheckpoint("/models/run-7"));
+//   CASK_ASSIGN_OR_RETURN(CheckpointReader reader, OpenLatestCheckpoint("/models/run-7"));   // latest_checkpoint.h
 //
 // Step N has the prefix FOLDER/NAME-N (FORMAT.md section 6.1). Open lists the folder to find the steps. Beside them is
 // `checkpoint`, TensorFlow's state file (state_file.h). The manager replaces it atomically after each save and does not
@@ -48,6 +48,7 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
+#include "tensorcask/serialize/checkpoint/latest_checkpoint.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
 #include "tensorcask/serialize/io/file_system.h"
 
@@ -66,38 +67,6 @@ struct CheckpointManagerOptions {
   // open, and as long as a step that is kept needs it.
   CheckpointWriterOptions writer;
 };
-
-struct SkippedStep {
-  int64_t step = 0;
-  absl::Status why;  // names file and tensor
-};
-
-struct LatestCheckpoint {
-  int64_t step = 0;
-  std::string prefix;
-  std::string base_prefix;           // of the step that it is stored relative to, for deltas; else ""
-  std::vector<SkippedStep> skipped;  // newer steps that are damaged or require a newer reader, newest first
-};
-
-enum class CheckStep {
-  kStructure,  // the whole index, and that the data files are there and long enough
-  kEverything  // and every byte of them
-};
-
-// The newest step that is whole. Acquires no lock and changes nothing; steps may appear and disappear meanwhile. Also
-// finds the checkpoints of TensorFlow's own managers. Deltas are whole if their base is, too, provided that the index
-// names it (FORMAT.md section 4.1). Otherwise the stored bytes count. Errors: NotFound, naming the folder and the
-// skipped steps, if no step is whole; InvalidArgument for a bad name; from errno, naming the file, if a step cannot be
-// read (no permission, or EIO, which may pass): the step may be whole, so the function does not return an older one.
-absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
-                                                      CheckStep check = CheckStep::kEverything,
-                                                      FileSystem* file_system = FileSystem::Posix());
-
-// A reader of that step, with its base if it is stored as deltas. Errors: as FindLatestCheckpoint and
-// CheckpointReader::Open.
-absl::StatusOr<CheckpointReader> OpenLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
-                                                      CheckpointReaderOptions options = {},
-                                                      CheckStep check = CheckStep::kEverything);
 
 class CheckpointManager {
  public:

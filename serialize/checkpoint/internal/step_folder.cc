@@ -10,6 +10,7 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/stale_temporaries.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {
@@ -71,6 +72,29 @@ absl::StatusOr<StepFolder> ListSteps(const std::string& folder, absl::string_vie
   }
   if (others) found.state_leftovers.clear();
   return found;
+}
+
+absl::Status CheckStepNames(const std::string& folder, absl::string_view name) {
+  CASK_RETURN_IF_ERROR(CheckPath(folder));
+  if (name.empty() || name.find('/') != absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a checkpoint manager's name is ", Quoted(name), "; wanted a name without a slash"));
+  }
+  // The prefix of the highest step is the longest.
+  return CheckNewPrefix(StepPrefix(folder, name, INT64_MAX));
+}
+
+bool CanBePassedOver(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kFailedPrecondition:  // not a regular file
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool ParseStepName(absl::string_view path, absl::string_view name, int64_t* step) {

@@ -33,6 +33,13 @@ struct StepFolder {
 // Errors: from errno, naming the folder.
 absl::StatusOr<StepFolder> ListSteps(const std::string& folder, absl::string_view name, FileSystem* files);
 
+// Errors: InvalidArgument if there can be no checkpoint NAME-STEP in `folder`.
+absl::Status CheckStepNames(const std::string& folder, absl::string_view name);
+
+// True if `status` says that the step is damaged or requires a newer reader, so that an older step may be used. All
+// other errors prevented the check: an EIO, for example, may pass, and does not tell what is on the disk.
+bool CanBePassedOver(const absl::Status& status);
+
 // True if the last component of `path` is the prefix of a step, NAME-STEP.
 bool ParseStepName(absl::string_view path, absl::string_view name, int64_t* step);
 
