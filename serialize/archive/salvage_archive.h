@@ -6,7 +6,7 @@
 //
 // A file whose list of tensors can be read is verified first (ArchiveReader::VerifyAll), then its whole tensors are
 // copied (convert_archives.h): each is read twice. Of an npz file without its directory, as a download that stopped
-// leaves it, the members are found by the headers before their data (ArchiveReaderOptions::recover). A checkpoint whose
+// leaves it, the members are found by the headers before their data (ArchiveFormat::OpenDamaged). A checkpoint whose
 // index is damaged is searched for whole entries (checkpoint/salvage.h), if the new file is a checkpoint, too.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_SALVAGE_ARCHIVE_H_

@@ -50,7 +50,7 @@ struct TensorToLoad {
 };
 
 // Reads each tensor into its memory (ArchiveReader::ReadInto). Memory of the first ones is written if a later one
-// fails. Errors: as LoadTensors; of the devices. options.map has no meaning here.
+// fails. Errors: as LoadTensors; errors of the devices. options.map has no meaning here.
 absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const TensorToLoad> tensors,
                              const LoadOptions& options = {});
 

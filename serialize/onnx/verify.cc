@@ -50,7 +50,8 @@ bool PreventsChecking(const absl::Status& status) {
 absl::StatusOr<OnnxCounts> OnnxReader::VerifyAll(absl::FunctionRef<void(const OnnxDamage&)> report) const {
   const onnx::ReaderImpl& impl = *impl_;
   OnnxCounts counts;
-  absl::flat_hash_set<size_t> lost;  // side files
+  std::vector<int64_t*> counted(entries().size());  // where a tensor was counted; null: it was not, or is damaged
+  absl::flat_hash_set<size_t> lost;                 // side files
   for (size_t i = 0; i < impl.side_files().paths().size(); ++i) {
     const absl::Status opened = impl.side_files().Open(i).status();
     if (opened.ok()) continue;
@@ -101,25 +102,24 @@ absl::StatusOr<OnnxCounts> OnnxReader::VerifyAll(absl::FunctionRef<void(const On
       }
     }
     if (status.ok()) {
-      ++(has_checksum ? counts.verified : counts.without_checksum);
+      counted[number] = has_checksum ? &counts.verified : &counts.without_checksum;
+      ++*counted[number];
     } else if (PreventsChecking(status)) {
       return impl.At(number, status);
-    } else if (absl::IsResourceExhausted(status)) {
-      ++counts.past_limit;
-      report({entry.name, false, file, entry.offset, impl.At(number, status)});
     } else {
+      counts.past_limit += absl::IsResourceExhausted(status);
       report({entry.name, false, file, entry.offset, impl.At(number, status)});
     }
   }
   for (const onnx::SparseTensor& sparse : impl.sparse()) {
-    const OnnxEntry& entry = entries()[sparse.indices];
-    if (!entry.read_status.ok()) continue;
+    if (counted[sparse.indices] == nullptr) continue;
     const absl::StatusOr<Tensor> indices = impl.Read(sparse.indices);
-    if (!indices.ok()) continue;  // was reported
+    if (!indices.ok()) continue;  // has changed meanwhile
     const absl::Status status = CheckIndices(*indices, sparse.shape);
     if (status.ok()) continue;
+    const OnnxEntry& entry = entries()[sparse.indices];
     report({entry.name, false, path(), entry.offset, impl.At(sparse.indices, status)});
-    --counts.without_checksum;
+    --*counted[sparse.indices];
   }
   return counts;
 }

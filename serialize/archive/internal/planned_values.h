@@ -27,9 +27,10 @@ struct SourceValue {
 };
 
 struct SourceValues {
+  // At most 65,536, and 16 MiB of names; fewer if it would take long to make texts of them.
   std::vector<SourceValue> values;
-  uint64_t num_more = 0;       // behind the first 65,536 or 16 MiB of names, or after much text: not in the list
-  bool are_many = false;       // ... and more, which were not counted
+  uint64_t num_more = 0;       // values that are not in the list
+  bool are_many = false;       // there are even more, which were not counted
   bool among_tensors = false;  // the tensors are in the tree of the values
 };
 

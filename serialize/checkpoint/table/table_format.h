@@ -14,8 +14,8 @@ namespace tensorcask::checkpoint {
 
 inline constexpr uint64_t kTableMagic = 0xdb4775248b80fb57;  // the last eight bytes, little-endian
 inline constexpr size_t kFooterBytes = 48;
-inline constexpr size_t kBlockTrailerBytes =
-    5;  // behind each block: its type, and the masked CRC-32C of block and type
+// Behind each block: its type, and the masked CRC-32C of block and type.
+inline constexpr size_t kBlockTrailerBytes = 5;
 inline constexpr char kRawBlock = 0;
 inline constexpr char kSnappyBlock = 1;
 

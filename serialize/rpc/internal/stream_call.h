@@ -1,6 +1,6 @@
 // One call of the service in the thread of the caller, over messages that are not parsed.
 //
-//   StreamCall call(&stub, kPullMethod, timeout, stall, "the server sent nothing");
+//   StreamCall call(&stub, kPullMethod, timeout, stall, "the server sent nothing", options.keep_going);
 //   CASK_ASSIGN_OR_RETURN(const bool begun, call.Start());
 //   while (begun) { ... call.Read(&message) ... }
 //   CASK_ASSIGN_OR_RETURN(const grpc::Status status, call.Finish());
