@@ -35,7 +35,8 @@ class Parameters final : public cask::TensorSource {
                                                     cask::Deadline deadline) override {
     return live_.WaitForNewer(version, deadline);
   }
-  absl::StatusOr<cask::TensorVersion> Replace(int64_t /*step*/, std::vector<cask::NamedView> pushed) override {
+  absl::StatusOr<cask::TensorVersion> Replace(cask::TensorSet set) override {
+    const std::vector<cask::NamedView>& pushed = set.tensors;
     if (pushed.size() != 2 || pushed[0].name != "first" || pushed[1].name != "update" ||
         pushed[0].view.dtype() != cask::DType::kInt64 || pushed[0].view.shape() != cask::TensorShape() ||
         pushed[1].view.dtype() != cask::DType::kFloat32 || pushed[1].view.shape().rank() != 2 ||

@@ -47,6 +47,7 @@ constexpr Advice kAdvice[] = {
     {"; a conversion changes the graph, too", "", "; `tensorcask convert` changes the graph, too"},
     {" (set format to pt)", "", " (--set format=pt)"},
     {"ConvertOptions::allow_loss", "", "--allow-loss"},
+    {"PushArchiveOptions::allow_loss", "", "--allow-loss"},
     {"ConvertOptions::set_metadata", "", "--set KEY=VALUE"},
     {", which DecodeOptions::base has to be", "", "; the tool reads deltas from checkpoints only"},
     {": record at ", "dtype at byte 0 is bytes on the wire; expected a varint",

@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tools/loss_lines.h"
 #include "tensorcask/tools/metadata_options.h"
 #include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
@@ -120,17 +121,6 @@ void PrintPlan(const ConversionPlan& plan, Console& console) {
 
 // "base/", "base.": to be put in front of names.
 bool IsPrefix(const std::string& name) { return absl::EndsWith(name, "/") || absl::EndsWith(name, "."); }
-
-absl::string_view WordFor(ConvertLoss::Kind kind) {
-  if (kind == ConvertLoss::Kind::kAcrossKinds) return "converted: ";
-  return kind == ConvertLoss::Kind::kUntied ? "copied: " : "lost: ";
-}
-
-void PrintLosses(const ConversionPlan& plan, Console& console) {
-  for (const ConvertLoss& loss : plan.losses) {
-    console.out << WordFor(loss.kind) << EscapeControls(loss.message) << '\n';
-  }
-}
 
 bool HasTensors(const std::vector<const ArchiveReader*>& sources) {
   return std::any_of(sources.begin(), sources.end(),

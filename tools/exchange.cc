@@ -24,6 +24,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
+#include "tensorcask/tools/loss_lines.h"
 #include "tensorcask/tools/peer_options.h"
 #include "tensorcask/tools/remote_tools.h"
 #include "tensorcask/tools/subcommand.h"
@@ -134,33 +135,24 @@ absl::StatusOr<size_t> SendToSocket(const ArchiveReader& input, const Selection&
   return sent;
 }
 
-// What a push over gRPC leaves behind. Errors: Misuse if there is something, unless `allow_loss`.
-absl::Status CheckPushable(const ArchiveReader& input, const Selection& selected, bool allow_loss) {
-  if (allow_loss) return absl::OkStatus();
-  for (const ArchiveEntry* const entry : selected) {
-    const bool has_strides = !entry->strides.empty() && !input.strides_only_permute();
-    if (!entry->has_metadata && !has_strides) continue;
-    return Misuse(absl::StrCat(input.path(), ": tensor ", Quoted(entry->name), " has ",
-                               entry->has_metadata ? "metadata" : "strides",
-                               ", which gRPC does not carry; --allow-loss leaves that out"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<size_t> SendToAddress(std::shared_ptr<const ArchiveReader> input, const Selection& selected,
                                      const std::string& address, const SendFlags& flags, Console& console) {
-  CASK_RETURN_IF_ERROR(CheckPushable(*input, selected, flags.allow_loss));
   PushFlags push;
   push.address = address;
   push.step = static_cast<int64_t>(flags.step);
   push.timeout_s = flags.socket.timeout_s;
+  push.allow_loss = flags.allow_loss;
   std::vector<std::string> names;
   for (const ArchiveEntry* const entry : selected) names.push_back(entry->name);
   ProgressLine progress(console, ElementBytes(selected));
-  CASK_RETURN_IF_ERROR(GetRemoteTools()->push(push, std::move(input), names, [&](uint64_t sent_bytes) {
+  const auto keep_going = [&](uint64_t sent_bytes) {
     progress.ShowBytes("sending", sent_bytes);
     return !Interrupted();
-  }));
+  };
+  const auto note = [&](const std::string& sentence) {
+    console.err << "tensorcask send: note: " << EscapeControls(sentence) << '\n';
+  };
+  CASK_RETURN_IF_ERROR(GetRemoteTools()->push(push, std::move(input), names, keep_going, note));
   return names.size();
 }
 
@@ -192,6 +184,7 @@ struct RecvFlags {
   ListenFlags listen;
   std::string to;
   OutputOptions output;
+  bool allow_loss = false;
 };
 
 // Errors: as Channel::Receive; InvalidArgument for what is not a request.
@@ -272,13 +265,14 @@ absl::StatusOr<int64_t> ReceiveAll(Sender& sender, const ArchiveFormat& to, absl
 struct Received {
   int64_t count = 0;
   uint64_t element_bytes = 0;
-  std::unique_ptr<ArchiveWriter> output;
+  std::vector<std::string> removed_files;
 };
 
 struct Target {
   const std::string& path;
   const ArchiveFormat& format;
   const OutputOptions& options;
+  bool allow_loss;
 };
 
 // Errors: Misuse for a format of one tensor.
@@ -287,39 +281,52 @@ absl::Status CheckCount(const Target& to, size_t count) {
   return Misuse(absl::StrCat(to.format.name(), " holds one tensor, ", count, " came"));
 }
 
-absl::Status AddReceived(const ArchiveEntry& entry, const DecodedTensor& tensor, Received* received) {
-  CASK_RETURN_IF_ERROR(received->output->Add(entry, tensor));
-  ++received->count;
-  received->element_bytes = CheckedAdd(received->element_bytes, ElementBytes(entry)).value_or(UINT64_MAX);
-  return Interrupted() ? absl::CancelledError("interrupted") : absl::OkStatus();
+// Saves all of `input`, as `convert` does.
+absl::StatusOr<Received> SaveAll(const ArchiveReader& input, const Target& to, Console& console) {
+  CASK_RETURN_IF_ERROR(CheckCount(to, input.entries().size()));
+  CASK_ASSIGN_OR_RETURN(const ArchiveWriterOptions write, WriterOptions(to.path, to.format, to.options));
+  ConvertOptions options;
+  options.allow_loss = to.allow_loss;
+  std::optional<ProgressLine> progress;
+  options.planned = [&](const ConversionPlan& plan, const ReplacedFiles& /*replaced*/) {
+    PrintLosses(plan, console);
+    progress.emplace(console, plan.bytes);
+  };
+  options.progress = [&](int64_t tensors, uint64_t bytes) {
+    progress->ShowBytes(absl::StrCat("receiving ", tensors, "/", input.entries().size()), bytes);
+    return !Interrupted();
+  };
+  const absl::StatusOr<ConvertReport> report = ConvertArchives({&input}, to.path, to.format, options, write);
+  progress.reset();
+  if (!report.ok()) return NameOverwrite(report.status());
+  for (const std::string& note : report->notes) console.err << "tensorcask recv: " << EscapeControls(note) << '\n';
+  return Received{report->tensors, report->bytes, report->removed};
 }
 
 absl::StatusOr<Received> ReceiveAtSocket(const RecvFlags& flags, const Target& to, Console& console) {
   Received received;
-  CASK_ASSIGN_OR_RETURN(received.output, CreateOutput(to.path, to.format, to.options));
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveWriter> output, CreateOutput(to.path, to.format, to.options));
   ChannelOptions options;
   options.copy_unsealed = true;  // what is saved must match its checksum, whatever the sender does meanwhile
   CASK_ASSIGN_OR_RETURN(ChannelListener listener, ChannelListener::Listen(flags.socket.path, options));
   CASK_ASSIGN_OR_RETURN(Sender sender, AwaitSender(flags.socket.path, listener, flags.socket.timeout()));
   const StopWatch watch([&] { sender.channel.Shutdown(); });
-  CASK_ASSIGN_OR_RETURN(received.count, ReceiveAll(sender, to.format, flags.socket.timeout(), *received.output,
-                                                   &received.element_bytes, console));
+  CASK_ASSIGN_OR_RETURN(
+      received.count, ReceiveAll(sender, to.format, flags.socket.timeout(), *output, &received.element_bytes, console));
+  received.removed_files = output->removed_files();
   return received;
 }
 
 // Takes one push over gRPC. The client learns whether it was saved.
 absl::StatusOr<Received> ReceivePush(const RecvFlags& flags, const Target& to, Console& console) {
-  Received received;
-  CASK_ASSIGN_OR_RETURN(received.output, CreateOutput(to.path, to.format, to.options));
+  // A sender should not wait for what cannot be saved.
+  CASK_RETURN_IF_ERROR(CreateOutput(to.path, to.format, to.options).status());
   ListenFlags listen = flags.listen;
   listen.timeout_s = flags.socket.timeout_s;
-  const auto save = [&](std::vector<ReceivedTensor> tensors) -> absl::Status {
-    CASK_RETURN_IF_ERROR(CheckCount(to, tensors.size()));
-    for (ReceivedTensor& tensor : tensors) {
-      const DecodedTensor decoded{std::move(tensor.view), {}};
-      CASK_RETURN_IF_ERROR(AddReceived(DescribeTensor(std::move(tensor.name), decoded), decoded, &received));
-    }
-    return received.output->Finish();
+  Received received;
+  const auto save = [&](const ArchiveReader& all) -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(received, SaveAll(all, to, console));
+    return absl::OkStatus();
   };
   CASK_RETURN_IF_ERROR(GetRemoteTools()->receive(listen, save, console));
   return received;
@@ -327,18 +334,8 @@ absl::StatusOr<Received> ReceivePush(const RecvFlags& flags, const Target& to, C
 
 absl::StatusOr<Received> PullOnce(const std::string& address, const Target& to, Console& console) {
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> input, OpenInput(address, InputOptions()));
-  CASK_RETURN_IF_ERROR(CheckCount(to, input->entries().size()));
-  Received received;
-  CASK_ASSIGN_OR_RETURN(received.output, CreateOutput(to.path, to.format, to.options));
-  ProgressLine progress(console);
-  for (const ArchiveEntry& entry : input->entries()) {
-    progress.ShowBytes(absl::StrCat("receiving ", received.count + 1, "/", input->entries().size()),
-                       received.element_bytes);
-    CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadForCopy(*input, entry, /*allow_loss=*/false));
-    CASK_RETURN_IF_ERROR(AddReceived(entry, tensor, &received));
-  }
-  CASK_RETURN_IF_ERROR(received.output->Finish());
-  return received;
+  NoteOverlooked("recv", *input, console);
+  return SaveAll(*input, to, console);
 }
 
 // Pulls all tensors of a server. If the server replaces them meanwhile, it begins again with the new ones.
@@ -368,14 +365,14 @@ absl::StatusOr<ExitCode> Recv(const RecvFlags& flags, Console& console) {
   }
   const AllFormats formats = FormatsWith(flags.output.of_formats);
   CASK_ASSIGN_OR_RETURN(const ArchiveFormat* const format, TargetFormat(destination, flags.to, formats.list()));
-  const Target to{destination, *format, flags.output};
+  const Target to{destination, *format, flags.output, flags.allow_loss};
   CatchInterrupts();
   const absl::StatusOr<Received> received = pulls                       ? Pull(flags.operands[0], flags, to, console)
                                             : flags.socket.path.empty() ? ReceivePush(flags, to, console)
                                                                         : ReceiveAtSocket(flags, to, console);
   if (!received.ok() && Interrupted()) return InterruptedExitCode();
   CASK_RETURN_IF_ERROR(received.status());
-  PrintRemoved(received->output->removed_files(), console);
+  PrintRemoved(received->removed_files, console);
   console.out << Printable(destination) << ": " << received->count
               << (received->count == 1 ? " tensor, " : " tensors, ") << HumanBytes(received->element_bytes) << ", "
               << format->name() << '\n';
@@ -394,13 +391,14 @@ Action DeclareSend(CLI::App& app) {
   AddExcludeOption(app, &flags->exclude);
   app.add_flag("--allow-loss", flags->allow_loss,
                "Leave out tensors and metadata that cannot be read, the name in the metadata if it differs, and with "
-               "grpc:// all metadata and strides");
+               "grpc:// objects beside the tensors that have no text");
   AddInputOptions(app, &flags->input);
   app.footer(
       "Sends tensors with their strides and metadata, one at a time. Exit 0 means that the other side has saved "
       "them.\n\n"
       "Over gRPC, the other side is a `tensorcask recv --listen`, or a server that accepts pushes, which then offers "
-      "these tensors in place of its own. gRPC carries neither strides nor metadata.\n\n"
+      "these tensors in place of its own. The metadata of the file goes along; its values become texts, as in "
+      "safetensors, and a line names those that have none.\n\n"
       "Examples:\n"
       "  tensorcask send model.ckpt 'dense/*' --unix /run/user/1000/model.sock\n"
       "  tensorcask send model.ckpt grpc://127.0.0.1:50051");
@@ -417,6 +415,8 @@ Action DeclareRecv(CLI::App& app) {
   AddSocketOptions(app, &flags->socket, "The socket to make, for one sender of the same user", 600);
   AddListenOptions(app, &flags->listen, "Take one push over gRPC at HOST:PORT, from a send to grpc://HOST:PORT");
   AddOutputOptions(app, &flags->to, &flags->output);
+  app.add_flag("--allow-loss", flags->allow_loss,
+               "Leave out what DST cannot hold, such as metadata and strides; each is listed");
   app.footer(
       "Waits for one `tensorcask send`, and ends. A client that asks for something else gets an error, and the wait "
       "goes on. DST appears whole or not at all.\n\n"

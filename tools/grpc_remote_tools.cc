@@ -22,6 +22,7 @@
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/rpc/follow_folder.h"
+#include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/serialize/rpc/push_tensors.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
@@ -212,17 +213,22 @@ absl::StatusOr<ExitCode> FollowRemote(const std::string& folder, const OpenCheck
 
 absl::Status PushRemote(const PushFlags& flags, std::shared_ptr<const ArchiveReader> archive,
                         const std::vector<std::string>& names,
-                        const std::function<bool(uint64_t sent_bytes)>& keep_going) {
+                        const std::function<bool(uint64_t sent_bytes)>& keep_going,
+                        const std::function<void(const std::string& sentence)>& note) {
   CASK_ASSIGN_OR_ANNOTATE(RemoteOptions options, OptionsFor(flags.address), flags.address);
   options.pull.stall_timeout = absl::Seconds(flags.timeout_s);
-  const auto pushed = PushArchive(flags.address, flags.step, std::move(archive), names, options, keep_going);
+  PushArchiveOptions push;
+  push.allow_loss = flags.allow_loss;
+  push.keep_going = keep_going;
+  push.note = note;
+  const auto pushed = PushArchive(flags.address, flags.step, std::move(archive), names, options, push);
   return Advised(pushed.status(), flags.address);
 }
 
 // Has no tensors, and saves the first that are pushed.
 class OnePush final : public TensorSource {
  public:
-  using Save = std::function<absl::Status(std::vector<ReceivedTensor>)>;
+  using Save = std::function<absl::Status(const ArchiveReader&)>;
 
   explicit OnePush(const Save& save) : save_(save) {}
 
@@ -230,15 +236,16 @@ class OnePush final : public TensorSource {
   absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& /*version*/, Deadline /*deadline*/) override {
     return Refusal();
   }
-  absl::StatusOr<TensorVersion> Replace(int64_t step, std::vector<NamedView> tensors) override {
+  absl::StatusOr<TensorVersion> Replace(TensorSet set) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (done_) return absl::FailedPreconditionError("this `tensorcask recv` takes one push, and has saved another");
-    std::vector<ReceivedTensor> received;
-    for (NamedView& tensor : tensors) received.push_back({std::move(tensor.name), std::move(tensor.view)});
-    status_ = save_(std::move(received));
+    LiveTensors received;
+    CASK_ASSIGN_OR_RETURN(const TensorVersion version, received.Replace(std::move(set)));
+    CASK_ASSIGN_OR_RETURN(const TensorSnapshot snapshot, received.Current());
+    status_ = save_(*snapshot.tensors);
     done_ = true;
     CASK_RETURN_IF_ERROR(status_);
-    return MakeTensorVersion(step);
+    return version;
   }
 
   bool done() const { return done_; }

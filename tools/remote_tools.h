@@ -17,7 +17,6 @@
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tools/console.h"
 
 namespace tensorcask::tools {
@@ -43,16 +42,12 @@ struct ListenFlags {
 struct PushFlags {
   std::string address;  // grpc://HOST:PORT
   int64_t step = 0;
-  double timeout_s = 0;  // how long the server may take nothing
+  double timeout_s = 0;     // how long the server may take nothing
+  bool allow_loss = false;  // PushArchiveOptions::allow_loss
 };
 
 // Opens the checkpoint with this prefix.
 using OpenCheckpointOf = std::function<absl::StatusOr<std::unique_ptr<ArchiveReader>>(const std::string& prefix)>;
-
-struct ReceivedTensor {
-  std::string name;
-  TensorView view;
-};
 
 struct RemoteTools {
   // The formats that open grpc:// and grpcs://.
@@ -63,15 +58,16 @@ struct RemoteTools {
   // The same of the newest whole step in the folder of a CheckpointManager, and of each newer one once it is whole.
   absl::StatusOr<ExitCode> (*follow)(const std::string& folder, const OpenCheckpointOf& open, const ListenFlags& flags,
                                      Console& console);
-  // Sends these tensors of the archive. Errors: those of PushArchive.
+  // Sends these tensors of the archive. note(sentence) hears of what does not go along. Errors: those of PushArchive.
   absl::Status (*push)(const PushFlags& flags, std::shared_ptr<const ArchiveReader> archive,
                        const std::vector<std::string>& names,
-                       const std::function<bool(uint64_t sent_bytes)>& keep_going);
+                       const std::function<bool(uint64_t sent_bytes)>& keep_going,
+                       const std::function<void(const std::string& sentence)>& note);
   // Waits for one push, and hands its tensors to `save`; the client gets the status that this returns. A push that
   // breaks does not end the wait. Errors: those of TensorServer and of `save`; DeadlineExceeded if no push comes in
   // time; Cancelled if the process is interrupted.
-  absl::Status (*receive)(const ListenFlags& flags,
-                          const std::function<absl::Status(std::vector<ReceivedTensor>)>& save, Console& console);
+  absl::Status (*receive)(const ListenFlags& flags, const std::function<absl::Status(const ArchiveReader&)>& save,
+                          Console& console);
 };
 
 // Of this program; null without gRPC. Defined beside main.

@@ -52,6 +52,7 @@ class RemoteFormat final : public ArchiveFormat {
     ArchiveTraits traits;
     traits.strides = true;
     traits.metadata = true;
+    traits.file_metadata = true;
     traits.strings = true;
     return traits;
   }

@@ -91,7 +91,7 @@ class Server {
     const std::vector<NamedArray> arrays = FromNamedArrays(tensors, Access::kSnapshot);
     return Take(WithoutGil([&]() -> absl::StatusOr<TensorVersion> {
                   CASK_ASSIGN_OR_RETURN(std::vector<NamedView> views, AsTheyAreNow(arrays, source_->memory));
-                  return source_->live->Replace(step, std::move(views));
+                  return source_->live->Replace({step, std::move(views)});
                 }),
                 About::kTensor);
   }

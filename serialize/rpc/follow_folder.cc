@@ -9,13 +9,14 @@
 #include "absl/time/clock.h"
 #include "tensorcask/serialize/archive/decoded_archive.h"
 #include "tensorcask/serialize/archive/record_stream.h"
+#include "tensorcask/serialize/rpc/internal/archive_with_text.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
 namespace {
 
 // All tensors of an archive that can be read.
-absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadAll(const ArchiveReader& archive) {
+absl::StatusOr<std::shared_ptr<const ArchiveReader>> ReadAll(const ArchiveReader& archive) {
   KeptTensors kept;
   for (const ArchiveEntry& entry : archive.entries()) {
     if (!entry.read_status.ok()) continue;
@@ -24,7 +25,9 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadAll(const ArchiveReader& arch
     record.entry = DescribeTensor(entry.name, record.tensor);
     kept.Add(std::move(record));
   }
-  return MakeDecodedArchive(archive.format(), archive.path(), std::move(kept), archive.has_names());
+  return rpc::WithFileMetadata(
+      MakeDecodedArchive(archive.format(), archive.path(), std::move(kept), archive.has_names()),
+      archive.file_metadata());
 }
 
 class FolderSource final : public TensorSource {
@@ -67,7 +70,8 @@ class FolderSource final : public TensorSource {
     if (snapshot_.tensors != nullptr && latest.step == snapshot_.version.step) return absl::OkStatus();
     TensorSnapshot next;
     next.version = MakeTensorVersion(latest.step);
-    CASK_ASSIGN_OR_RETURN(next.tensors, open_(latest.prefix));
+    CASK_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> opened, open_(latest.prefix));
+    next.tensors = rpc::WithValuesAsText(std::move(opened));
     if (options_.in_memory) {
       CASK_ASSIGN_OR_RETURN(next.tensors, ReadAll(*next.tensors));
       next.in_memory = true;

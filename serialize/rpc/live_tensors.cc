@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "tensorcask/serialize/archive/decoded_archive.h"
 #include "tensorcask/serialize/archive/record_stream.h"
+#include "tensorcask/serialize/rpc/internal/archive_with_text.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -21,17 +22,19 @@ absl::Status NothingPublished() { return absl::UnavailableError("no tensors have
 
 }  // namespace
 
-absl::Status LiveTensors::Publish(int64_t step, std::vector<NamedView> tensors) {
-  return Replace(step, std::move(tensors)).status();
+absl::Status LiveTensors::Publish(int64_t step, std::vector<NamedView> tensors, FileMetadata file_metadata) {
+  return Replace({step, std::move(tensors), std::move(file_metadata)}).status();
 }
 
-absl::StatusOr<TensorVersion> LiveTensors::Replace(int64_t step, std::vector<NamedView> tensors) {
+absl::StatusOr<TensorVersion> LiveTensors::Replace(TensorSet set) {
   KeptTensors kept;
-  for (NamedView& named : tensors) {
+  for (NamedView& named : set.tensors) {
     DecodedTensor tensor;
+    CASK_ANNOTATE_IF_ERROR(named.metadata.Validate(named.view.dtype()), absl::StrCat("tensor ", Quoted(named.name)));
     CASK_ASSIGN_OR_ANNOTATE(const TensorView on_host, internal::InHostMemory(named.view),
                             absl::StrCat("tensor ", Quoted(named.name)));
     CASK_ASSIGN_OR_ANNOTATE(tensor.view, on_host.LazyClone(), absl::StrCat("tensor ", Quoted(named.name)));
+    tensor.metadata = std::move(named.metadata);
     NamedRecord record;
     record.entry = DescribeTensor(std::move(named.name), tensor);
     record.tensor = std::move(tensor);
@@ -44,8 +47,11 @@ absl::StatusOr<TensorVersion> LiveTensors::Replace(int64_t step, std::vector<Nam
     }
   }
   TensorSnapshot next;
-  next.version = MakeTensorVersion(step);
-  next.tensors = MakeDecodedArchive("live", absl::StrCat("step ", step), std::move(kept), /*has_names=*/true);
+  next.version = MakeTensorVersion(set.step);
+  next.tensors = MakeDecodedArchive("live", absl::StrCat("step ", set.step), std::move(kept), /*has_names=*/true);
+  if (!set.file_metadata.empty()) {
+    next.tensors = rpc::WithFileMetadata(std::move(next.tensors), std::move(set.file_metadata));
+  }
   next.in_memory = true;
   const TensorVersion version = next.version;
   {

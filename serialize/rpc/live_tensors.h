@@ -30,13 +30,14 @@ namespace tensorcask {
 class LiveTensors final : public TensorSource {
  public:
   // Replaces all tensors that are served. Tensors on a device are copied to the host first.
-  // Errors, after which the version before is still served: AlreadyExists if two tensors have one name; those of
-  // copies: ResourceExhausted, FailedPrecondition for a buffer without data, errors of a device.
-  absl::Status Publish(int64_t step, std::vector<NamedView> tensors);
+  // Errors, after which the version before is still served: AlreadyExists if two tensors have one name; InvalidArgument
+  // for metadata that no message can have (TensorMetadata::Validate); those of copies: ResourceExhausted,
+  // FailedPrecondition for a buffer without data, errors of a device.
+  absl::Status Publish(int64_t step, std::vector<NamedView> tensors, FileMetadata file_metadata = {});
 
   absl::StatusOr<TensorSnapshot> Current() override;
   absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& version, Deadline deadline) override;
-  absl::StatusOr<TensorVersion> Replace(int64_t step, std::vector<NamedView> tensors) override;  // as Publish
+  absl::StatusOr<TensorVersion> Replace(TensorSet set) override;  // as Publish
 
  private:
   std::mutex mutex_;

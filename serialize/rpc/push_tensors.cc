@@ -8,10 +8,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorcask/proto/exchange_service.grpc.pb.h"
 #include "tensorcask/proto/exchange_service.pb.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/rpc/internal/beside_tensors.h"
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/item_bytes.h"
 #include "tensorcask/serialize/rpc/internal/piece_slices.h"
@@ -28,23 +30,18 @@ namespace {
 
 constexpr char kPushMethod[] = "/tensorcask.rpc.v1.TensorExchange/Push";
 
-using KeepGoing = std::function<bool(uint64_t sent_bytes)>;
-
 // What is sent, and how far it has come.
 class Push {
  public:
   Push(rpc::StreamCall* call, const TensorSnapshot& snapshot, const std::vector<const ArchiveEntry*>& entries,
-       const DecodeLimits& limits, const KeepGoing& keep_going)
-      : call_(call),
-        snapshot_(snapshot),
-        entries_(entries),
-        memory_(DecodeQuota::ForFile(limits)),
-        keep_going_(keep_going) {}
+       const DecodeLimits& limits, const PushArchiveOptions& options)
+      : call_(call), snapshot_(snapshot), entries_(entries), memory_(DecodeQuota::ForFile(limits)), options_(options) {}
 
   // The header as item 0, then the tensors. False: the server has ended the call.
   absl::StatusOr<bool> SendAll() {
+    CASK_ASSIGN_OR_RETURN(std::string message, Header());  // which may take a while
     CASK_ASSIGN_OR_RETURN(bool goes_on, call_->Start());
-    const std::unique_ptr<rpc::ItemBytes> header = rpc::MessageItem(Header());
+    const std::unique_ptr<rpc::ItemBytes> header = rpc::MessageItem(std::move(message));
     if (goes_on) {
       CASK_ASSIGN_OR_RETURN(goes_on, SendItem(0, /*as_message=*/true, header.get()));
     }
@@ -62,7 +59,7 @@ class Push {
   }
 
  private:
-  std::string Header() const {
+  absl::StatusOr<std::string> Header() const {
     rpc::v1::PushHeader header;
     header.set_step(snapshot_.version.step);
     for (const ArchiveEntry* const entry : entries_) {
@@ -71,14 +68,56 @@ class Push {
       tensor->set_dtype(static_cast<DataType>(DTypeNumber(entry->dtype)));
       EncodeShape(entry->shape, tensor->mutable_shape());
       tensor->set_as_message(!IsFixedSize(entry->dtype));
+      if (tensor->as_message()) continue;
+      if (!snapshot_.tensors->strides_only_permute()) {
+        tensor->mutable_strides()->Add(entry->strides.begin(), entry->strides.end());
+      }
+      CASK_ASSIGN_OR_RETURN(*tensor->mutable_metadata(), MetadataOf(*entry));
+    }
+    CASK_ASSIGN_OR_RETURN(*header.mutable_file_metadata(), FileMetadataMessage());
+    if (header.ByteSizeLong() > INT32_MAX) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the list of the tensors and their metadata has ", header.ByteSizeLong(), " bytes"));
     }
     return header.SerializeAsString();
+  }
+
+  // "": it has none.
+  absl::StatusOr<std::string> MetadataOf(const ArchiveEntry& entry) const {
+    if (!entry.has_metadata) return "";
+    const std::string what = absl::StrCat("tensor ", Quoted(entry.name));
+    absl::StatusOr<TensorMetadata> metadata = snapshot_.tensors->Metadata(entry.name);
+    if (!metadata.ok() && options_.allow_loss) {
+      Note(absl::StrCat(what, ": its metadata is left out: ", metadata.status().message()));
+      return "";
+    }
+    CASK_ANNOTATE_IF_ERROR(metadata.status(), what);
+    absl::StatusOr<std::string> message = rpc::EncodeMetadataAlone(entry.dtype, entry.shape.rank(), *metadata);
+    if (!message.ok()) return Annotate(message.status(), what);
+    return message;
+  }
+
+  absl::StatusOr<std::string> FileMetadataMessage() const {
+    const rpc::BesideTensors beside = rpc::FromArchive(*snapshot_.tensors);
+    if (!beside.lost.empty() && !options_.allow_loss) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(absl::StrJoin(beside.lost, "; "), "; PushArchiveOptions::allow_loss leaves these values out"));
+    }
+    for (const std::string& note : beside.notes) Note(note);
+    for (const std::string& lost : beside.lost) Note(lost);
+    return beside.entries.empty() ? "" : rpc::ToMessage(beside.entries, {});
+  }
+
+  void Note(const std::string& sentence) const {
+    if (options_.note != nullptr) options_.note(sentence);
   }
 
   absl::StatusOr<bool> SendItem(uint32_t number, bool as_message, rpc::ItemBytes* bytes) {
     uint64_t offset = 0;
     while (true) {
-      if (keep_going_ != nullptr && !keep_going_(sent_bytes_)) return absl::CancelledError("the push was broken off");
+      if (options_.keep_going != nullptr && !options_.keep_going(sent_bytes_)) {
+        return absl::CancelledError("the push was broken off");
+      }
       CASK_ASSIGN_OR_RETURN(rpc::ItemBytes::Piece piece, bytes->Next());
       if (piece.bytes.empty()) return true;
       rpc::PieceHeader header;
@@ -97,7 +136,7 @@ class Push {
   const TensorSnapshot& snapshot_;
   const std::vector<const ArchiveEntry*>& entries_;
   DecodeQuota memory_;
-  const KeepGoing& keep_going_;
+  const PushArchiveOptions& options_;
   uint64_t sent_bytes_ = 0;
 };
 
@@ -111,11 +150,11 @@ absl::StatusOr<rpc::Address> ParseServer(const std::string& address) {
 absl::StatusOr<TensorVersion> PushEntries(const std::string& address, const rpc::Address& parsed,
                                           const TensorSnapshot& snapshot,
                                           const std::vector<const ArchiveEntry*>& entries, const RemoteOptions& options,
-                                          const KeepGoing& keep_going) {
+                                          const PushArchiveOptions& how) {
   rpc::StreamCall::Stub stub(rpc::MakeChannel(parsed, options.credentials));
   rpc::StreamCall call(&stub, kPushMethod, options.pull.timeout, options.pull.stall_timeout, "the server took nothing",
                        options.pull.keep_going);
-  Push push(&call, snapshot, entries, options.limits, keep_going);
+  Push push(&call, snapshot, entries, options.limits, how);
   CASK_ASSIGN_OR_ANNOTATE(const bool sent, push.SendAll(), address);
   grpc::ByteBuffer answer;
   rpc::v1::PushResponse response;
@@ -136,20 +175,20 @@ absl::StatusOr<TensorVersion> PushEntries(const std::string& address, const rpc:
 }  // namespace
 
 absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t step, std::vector<NamedView> tensors,
-                                          const RemoteOptions& options) {
+                                          const RemoteOptions& options, FileMetadata file_metadata) {
   CASK_ASSIGN_OR_RETURN(const rpc::Address parsed, ParseServer(address));
   LiveTensors live;  // checks the names, and holds the elements as they are now
-  CASK_RETURN_IF_ERROR(live.Publish(step, std::move(tensors)));
+  CASK_RETURN_IF_ERROR(live.Publish(step, std::move(tensors), std::move(file_metadata)));
   CASK_ASSIGN_OR_RETURN(const TensorSnapshot snapshot, live.Current());
   std::vector<const ArchiveEntry*> entries;
   for (const ArchiveEntry& entry : snapshot.tensors->entries()) entries.push_back(&entry);
-  return PushEntries(address, parsed, snapshot, entries, options, nullptr);
+  return PushEntries(address, parsed, snapshot, entries, options, PushArchiveOptions());
 }
 
 absl::StatusOr<TensorVersion> PushArchive(const std::string& address, int64_t step,
                                           std::shared_ptr<const ArchiveReader> archive,
                                           const std::vector<std::string>& names, const RemoteOptions& options,
-                                          const std::function<bool(uint64_t sent_bytes)>& keep_going) {
+                                          const PushArchiveOptions& push) {
   CASK_ASSIGN_OR_RETURN(const rpc::Address parsed, ParseServer(address));
   std::vector<const ArchiveEntry*> entries;
   std::set<std::string> known;
@@ -164,7 +203,7 @@ absl::StatusOr<TensorVersion> PushArchive(const std::string& address, int64_t st
   TensorSnapshot snapshot;
   snapshot.version = MakeTensorVersion(step);
   snapshot.tensors = std::move(archive);
-  return PushEntries(address, parsed, snapshot, entries, options, keep_going);
+  return PushEntries(address, parsed, snapshot, entries, options, push);
 }
 
 }  // namespace tensorcask

@@ -24,21 +24,32 @@
 
 namespace tensorcask {
 
-// Elements of a fixed size are sent row-major, without a copy if they lie so. Of the options, the credentials, the
-// timeouts and the limits count; a push that broke is not repeated.
-// Errors: InvalidArgument for what is not an address, an address with a NAME, and two tensors of one name;
-// PermissionDenied if the server accepts no pushes; Unavailable if it cannot be reached, goes away or drains;
-// DeadlineExceeded; ResourceExhausted past a limit of the server; as LiveTensors::Publish.
+// The server gets the tensors with their metadata and strides, and the metadata beside them. Elements of a fixed size
+// are sent row-major, without a copy if they lie so. Of the options, the credentials, the timeouts and the limits
+// count; a push that broke is not repeated. Errors: InvalidArgument for what is not an address, an address with a NAME,
+// and two tensors of one name; PermissionDenied if the server accepts no pushes; Unavailable if it cannot be reached,
+// goes away or drains; DeadlineExceeded; ResourceExhausted past a limit of the server; as LiveTensors::Publish.
 absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t step, std::vector<NamedView> tensors,
-                                          const RemoteOptions& options);
+                                          const RemoteOptions& options, FileMetadata file_metadata = {});
 
-// Sends the tensors of these names from a file, which is read piece by piece: a few MiB are in memory. Metadata and
-// strides stay behind. keep_going(sent_bytes) is called before each piece; the push breaks when it returns false.
-// Errors: as PushTensors; NotFound for an unknown name; those of reading; Cancelled by keep_going.
+struct PushArchiveOptions {
+  // Leaves out metadata of tensors that cannot be read, and objects beside the tensors that have no text, instead of
+  // failing.
+  bool allow_loss = false;
+  // Called before each piece; the push breaks when it returns false. Null: always true.
+  std::function<bool(uint64_t sent_bytes)> keep_going = nullptr;
+  // Called with a sentence for each thing that does not go along, before the first byte is sent. Null: nobody is told.
+  std::function<void(const std::string& sentence)> note = nullptr;
+};
+
+// Sends the tensors of these names from a file, with what the file has beside them: values become texts, as in metadata
+// of safetensors (archive/convert_archives.h). The file is read piece by piece: a few MiB are in memory.
+// Errors: as PushTensors; NotFound for an unknown name; those of reading; InvalidArgument for what only allow_loss
+// leaves out; Cancelled by keep_going.
 absl::StatusOr<TensorVersion> PushArchive(const std::string& address, int64_t step,
                                           std::shared_ptr<const ArchiveReader> archive,
                                           const std::vector<std::string>& names, const RemoteOptions& options,
-                                          const std::function<bool(uint64_t sent_bytes)>& keep_going = nullptr);
+                                          const PushArchiveOptions& push = {});
 
 }  // namespace tensorcask
 

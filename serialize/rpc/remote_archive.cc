@@ -14,10 +14,12 @@
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/rpc/internal/beside_tensors.h"
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/piece_receiver.h"
 #include "tensorcask/serialize/rpc/internal/remote_address.h"
 #include "tensorcask/serialize/rpc/internal/stream_call.h"
+#include "tensorcask/serialize/rpc/internal/strided_memory.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/shape_codec.h"
@@ -47,6 +49,7 @@ constexpr size_t kMaxEncodingBytes = 64;
 constexpr absl::Duration kMaxDelay = absl::Seconds(5);
 // The items of one request, at most: a server accepts 4 MiB.
 constexpr size_t kMaxItemsBytes = size_t{2} << 20;
+constexpr int64_t kMaxFileMetadataBytes = int64_t{128} << 20;
 
 absl::Status CheckEncoding(const std::string& encoding) {
   const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
@@ -112,14 +115,24 @@ class RemoteArchive::Impl {
     stub_ = std::make_unique<rpc::StreamCall::Stub>(channel_);
   }
 
+  // If the server gets other tensors between the pages, it begins again.
   absl::Status ReadList() {
+    const Deadline deadline = options_.pull.timeout;
+    for (int attempt = 1;; ++attempt) {
+      const absl::Status status = ReadListOnce(deadline);
+      if (!absl::IsAborted(status) || attempt >= options_.pull.max_attempts) return status;
+    }
+  }
+
+  absl::Status ReadListOnce(const Deadline& deadline) {
     TensorVersion version;
     std::vector<ArchiveEntry> entries;
+    rpc::BesideTensors beside;
     const std::shared_ptr<ListingBudget> budget =
         options_.listing != nullptr ? options_.listing : std::make_shared<ListingBudget>(options_.limits);
     v1::ListRequest request;
     request.set_prefix(address_.prefix);
-    const Deadline deadline = options_.pull.timeout;
+    bool has_file_metadata = false;
     do {
       CASK_ASSIGN_OR_RETURN(const v1::ListResponse page, ReadPage(request, deadline));
       const TensorVersion found = {page.version().step(), page.version().id()};
@@ -136,9 +149,14 @@ class RemoteArchive::Impl {
                                                 page.tensors_size(), " tensors and is followed by ", page.next()));
       }
       request.set_start(page.next());
+      has_file_metadata = page.has_file_metadata();
     } while (request.start() != 0);
+    if (has_file_metadata) {
+      CASK_ASSIGN_OR_RETURN(beside, ReadFileMetadata(version, deadline, budget.get()));
+    }
     version_ = version;
     entries_ = std::move(entries);
+    beside_ = std::move(beside);
     return absl::OkStatus();
   }
 
@@ -191,7 +209,7 @@ class RemoteArchive::Impl {
       }
       targets.push_back(std::move(target));
     }
-    CASK_RETURN_IF_ERROR(Pull(absl::MakeSpan(targets), options));
+    CASK_RETURN_IF_ERROR(Pull(absl::MakeSpan(targets), version_, options_.limits, options));
     for (size_t i = 0; i < items.size(); ++i) {
       if (targets[i].out == &on_host[i]) CASK_RETURN_IF_ERROR(internal::CopyFromHost(on_host[i], items[i].out));
     }
@@ -211,7 +229,7 @@ class RemoteArchive::Impl {
     target.name = entry.name;
     target.slice = std::move(slice);
     target.message = &message;
-    CASK_RETURN_IF_ERROR(Pull(absl::MakeSpan(&target, 1), options_.pull));
+    CASK_RETURN_IF_ERROR(Pull(absl::MakeSpan(&target, 1), version_, options_.limits, options_.pull));
     DecodeOptions decode;
     decode.limits = options_.limits;
     absl::StatusOr<DecodedTensor> tensor = DecodeSerializedTensorWithMetadata(message, decode);
@@ -224,6 +242,33 @@ class RemoteArchive::Impl {
     return tensor;
   }
 
+  absl::StatusOr<TensorMetadata> PullMetadata(const ArchiveEntry& entry) const {
+    std::string message;
+    PullTarget target;
+    target.name = entry.name;
+    target.message = &message;
+    target.kind = PullTarget::Message::kMetadataAlone;
+    CASK_RETURN_IF_ERROR(Pull(absl::MakeSpan(&target, 1), version_, options_.limits, options_.pull));
+    DecodeOptions decode;
+    decode.limits = options_.limits;
+    absl::StatusOr<TensorMetadata> metadata =
+        rpc::DecodeMetadataAlone(message, entry.dtype, entry.shape.rank(), decode);
+    if (metadata.ok()) return metadata;
+    return AsDataLoss(metadata.status(), absl::StrCat(path_, ": tensor ", Quoted(entry.name)));
+  }
+
+  // Memory for elements of a fixed size. Errors: ResourceExhausted; DataLoss for strides that no tensor can have.
+  absl::StatusOr<TensorView> MakeMemory(DType dtype, const TensorShape& shape,
+                                        absl::Span<const int64_t> strides) const {
+    DecodeQuota quota = DecodeQuota::ForFile(options_.limits);
+    const std::optional<uint64_t> bytes =
+        CheckedMul<uint64_t>(static_cast<uint64_t>(shape.num_elements()), ElementSize(dtype));
+    CASK_RETURN_IF_ERROR(quota.Charge(bytes.value_or(DecodeQuota::kTooMany)));
+    absl::StatusOr<TensorView> memory = rpc::MakeStridedView(dtype, shape, strides);
+    if (absl::IsInvalidArgument(memory.status())) return absl::DataLossError(memory.status().message());
+    return memory;
+  }
+
   const std::string path_;
   const Address address_;
   const RemoteOptions options_;
@@ -231,18 +276,54 @@ class RemoteArchive::Impl {
   std::unique_ptr<rpc::StreamCall::Stub> stub_;
   TensorVersion version_;
   std::vector<ArchiveEntry> entries_;
+  rpc::BesideTensors beside_;
 
  private:
+  // What the server has beside the tensors that the archive has.
+  absl::StatusOr<rpc::BesideTensors> ReadFileMetadata(const TensorVersion& version, const Deadline& deadline,
+                                                      ListingBudget* budget) const {
+    std::string message;
+    PullTarget target;
+    target.name = "metadata of the file";
+    target.message = &message;
+    target.kind = PullTarget::Message::kFileMetadata;
+    DecodeLimits limits = options_.limits;
+    limits.max_message_bytes = std::min(limits.max_message_bytes, kMaxFileMetadataBytes);
+    PullOptions pull = options_.pull;
+    pull.timeout = deadline.remaining();
+    CASK_RETURN_IF_ERROR(Pull(absl::MakeSpan(&target, 1), version, limits, pull));
+    budget->AddIndex(message.size());
+    CASK_ASSIGN_OR_ANNOTATE(rpc::BesideTensors all,
+                            rpc::FromMessage(message, [&](uint64_t bytes) { return budget->Charge(bytes); }), path_);
+    if (address_.prefix.empty()) return all;
+    rpc::BesideTensors below;
+    below.notes = std::move(all.notes);
+    for (auto& [key, value] : all.entries) {
+      absl::string_view rest = key;
+      if (absl::ConsumePrefix(&rest, address_.prefix)) below.entries.emplace(std::string(rest), std::move(value));
+    }
+    const size_t left_out = all.entries.size() - below.entries.size();
+    if (left_out > 0) {
+      below.notes.push_back(absl::StrCat(left_out, " of the ", all.entries.size(),
+                                         " metadata of the server are not below ", Quoted(address_.prefix)));
+    }
+    return below;
+  }
+
   // Fills the targets, whose names are those of entries. Repeats as the options say.
-  absl::Status Pull(absl::Span<PullTarget> targets, const PullOptions& options) const {
-    for (PullTarget& target : targets) target.name.insert(0, address_.prefix);
-    PieceReceiver receiver(path_, version_.id, options_.limits, targets);
+  absl::Status Pull(absl::Span<PullTarget> targets, const TensorVersion& version, const DecodeLimits& limits,
+                    const PullOptions& options) const {
+    for (PullTarget& target : targets) {
+      if (target.kind != PullTarget::Message::kFileMetadata) target.name.insert(0, address_.prefix);
+    }
+    PieceReceiver receiver(path_, version.id, limits, targets);
     const Deadline deadline = options.timeout;
     absl::Duration delay = options.first_delay;
     uint64_t received = 0;
     for (int attempt = 1; !receiver.is_complete();) {
       size_t asked_end = 0;
-      CASK_ASSIGN_OR_RETURN(const grpc::Status status, Attempt(targets, &receiver, &asked_end, deadline, options));
+      const grpc::ByteBuffer request = MakeRequest(targets, version, &receiver, &asked_end);
+      CASK_ASSIGN_OR_RETURN(const grpc::Status status, Attempt(request, &receiver, deadline, options));
       if (receiver.is_complete()) break;
       if (status.ok()) {
         if (receiver.position().target < asked_end) return receiver.CheckComplete();
@@ -341,19 +422,23 @@ class RemoteArchive::Impl {
   }
 
   // The request for what the receiver still lacks, up to the target *end: as much of it as a server accepts.
-  grpc::ByteBuffer MakeRequest(absl::Span<const PullTarget> targets, PieceReceiver* receiver, size_t* end) const {
+  static grpc::ByteBuffer MakeRequest(absl::Span<const PullTarget> targets, const TensorVersion& version,
+                                      PieceReceiver* receiver, size_t* end) {
     const PieceReceiver::Position from = receiver->BeginAttempt();
     v1::PullRequest request;
-    request.mutable_version()->set_step(version_.step);
-    request.mutable_version()->set_id(version_.id);
+    request.mutable_version()->set_step(version.step);
+    request.mutable_version()->set_id(version.id);
     size_t bytes = 0;
     size_t next = from.target;
     for (; next < targets.size() && bytes < kMaxItemsBytes; ++next) {
       const PullTarget& target = targets[next];
       v1::PullItem* const item = request.add_items();
-      item->set_name(target.name);
+      const bool is_tensor = target.kind == PullTarget::Message::kTensor;
+      item->set_file_metadata(target.kind == PullTarget::Message::kFileMetadata);
+      item->set_metadata_alone(target.kind == PullTarget::Message::kMetadataAlone);
+      item->set_as_message(is_tensor && target.message != nullptr);
+      if (!item->file_metadata()) item->set_name(target.name);
       if (target.slice.has_value()) EncodeSlice(*target.slice, item->mutable_slice());
-      item->set_as_message(target.message != nullptr);
       if (next == from.target) item->set_offset(from.offset);
       bytes += item->ByteSizeLong() + 8;
     }
@@ -365,9 +450,8 @@ class RemoteArchive::Impl {
   }
 
   // The status with which the server ended the stream. Errors: those that end the pull.
-  absl::StatusOr<grpc::Status> Attempt(absl::Span<const PullTarget> targets, PieceReceiver* receiver, size_t* asked_end,
+  absl::StatusOr<grpc::Status> Attempt(const grpc::ByteBuffer& request, PieceReceiver* receiver,
                                        const Deadline& deadline, const PullOptions& options) const {
-    const grpc::ByteBuffer request = MakeRequest(targets, receiver, asked_end);
     std::array<grpc::ByteBuffer, 2> messages;  // one is looked at while the next one comes
     rpc::StreamCall call(stub_.get(), kPullMethod, deadline.remaining(), options.stall_timeout,
                          "the server sent nothing", options.keep_going);
@@ -421,6 +505,8 @@ absl::StatusOr<TensorVersion> RemoteArchive::WaitForNewer(Deadline deadline) con
 }
 const std::string& RemoteArchive::path() const { return impl_->path_; }
 const std::vector<ArchiveEntry>& RemoteArchive::entries() const { return impl_->entries_; }
+const FileMetadata& RemoteArchive::file_metadata() const { return impl_->beside_.entries; }
+std::vector<std::string> RemoteArchive::notes() const { return impl_->beside_.notes; }
 
 absl::StatusOr<Tensor> RemoteArchive::Read(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
@@ -432,12 +518,7 @@ absl::StatusOr<Tensor> RemoteArchive::ReadSlice(absl::string_view name, const Te
   const std::string what = absl::StrCat(path(), ": tensor ", Quoted(name));
   CASK_ASSIGN_OR_ANNOTATE(const TensorShape shape, slice.Apply(entry->shape), what);
   if (IsFixedSize(entry->dtype)) {
-    DecodeQuota quota = DecodeQuota::ForFile(impl_->options_.limits);
-    const std::optional<uint64_t> bytes =
-        CheckedMul<uint64_t>(static_cast<uint64_t>(shape.num_elements()), ElementSize(entry->dtype));
-    CASK_ANNOTATE_IF_ERROR(quota.Charge(bytes.value_or(DecodeQuota::kTooMany)), what);
-    CASK_ASSIGN_OR_ANNOTATE(Tensor tensor, Tensor::Create(entry->dtype, shape), what);
-    TensorView view = tensor;
+    CASK_ASSIGN_OR_ANNOTATE(TensorView view, impl_->MakeMemory(entry->dtype, shape, {}), what);
     CASK_RETURN_IF_ERROR(ReadSliceInto(name, slice, &view));
     return view.ToTensor();
   }
@@ -459,17 +540,18 @@ absl::Status RemoteArchive::ReadSliceInto(absl::string_view name, const TensorSl
 
 absl::StatusOr<DecodedTensor> RemoteArchive::ReadWithMetadata(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
-  if (entry->has_metadata || !entry->strides.empty()) return impl_->PullMessage(*entry, std::nullopt);
+  if (!IsFixedSize(entry->dtype)) return impl_->PullMessage(*entry, std::nullopt);
   DecodedTensor tensor;
-  CASK_ASSIGN_OR_RETURN(tensor.view, Read(name));
+  CASK_ASSIGN_OR_RETURN(tensor.metadata, Metadata(name));
+  CASK_ASSIGN_OR_ANNOTATE(tensor.view, impl_->MakeMemory(entry->dtype, entry->shape, entry->strides),
+                          absl::StrCat(path(), ": tensor ", Quoted(name)));
+  CASK_RETURN_IF_ERROR(ReadInto(name, &tensor.view));
   return tensor;
 }
 
 absl::StatusOr<TensorMetadata> RemoteArchive::Metadata(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
-  if (!entry->has_metadata) return TensorMetadata();
-  CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, impl_->PullMessage(*entry, std::nullopt));
-  return tensor.metadata;
+  return entry->has_metadata ? impl_->PullMetadata(*entry) : TensorMetadata();
 }
 
 absl::Status PullInto(const RemoteArchive* archive, absl::Span<const PullItem> items, const PullOptions& options) {
@@ -485,6 +567,7 @@ ArchiveTraits RemoteArchiveFormat::traits() const {
   ArchiveTraits traits;
   traits.strides = true;
   traits.metadata = true;
+  traits.file_metadata = true;
   traits.strings = true;
   return traits;
 }

@@ -76,7 +76,7 @@ struct RemoteOptions {
 // Const methods are thread-safe.
 class RemoteArchive final : public ArchiveReader {
  public:
-  // Lists the tensors.
+  // Lists the tensors, and reads the metadata of the file that is served.
   // Errors: InvalidArgument for what is not an address; NotFound if it has a NAME, and no tensor is below that; those
   // above.
   static absl::StatusOr<std::unique_ptr<RemoteArchive>> Open(const std::string& address, const RemoteOptions& options);
@@ -93,6 +93,8 @@ class RemoteArchive final : public ArchiveReader {
   absl::string_view format() const override { return "grpc"; }
   const std::string& path() const override;
   const std::vector<ArchiveEntry>& entries() const override;
+  const FileMetadata& file_metadata() const override;
+  std::vector<std::string> notes() const override;  // of the server: what is beside its tensors, and not served
   absl::StatusOr<Tensor> Read(absl::string_view name) const override;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const override;
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override;

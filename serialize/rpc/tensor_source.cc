@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "tensorcask/serialize/rpc/internal/archive_with_text.h"
 #include "tensorcask/serialize/rpc/internal/merged_archive.h"
 #include "tensorcask/tensor/base/random_bytes.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -45,17 +46,17 @@ TensorVersion MakeTensorVersion(int64_t step) {
   return version;
 }
 
-absl::StatusOr<TensorVersion> TensorSource::Replace(int64_t /*step*/, std::vector<NamedView> /*tensors*/) {
+absl::StatusOr<TensorVersion> TensorSource::Replace(TensorSet /*set*/) {
   return absl::UnimplementedError("what is served here cannot be replaced");
 }
 
 std::unique_ptr<TensorSource> ServeArchive(std::shared_ptr<const ArchiveReader> archive) {
-  return std::make_unique<ArchiveSource>(std::move(archive));
+  return std::make_unique<ArchiveSource>(rpc::WithValuesAsText(std::move(archive)));
 }
 
 absl::StatusOr<std::unique_ptr<TensorSource>> ServeArchives(std::vector<PrefixedArchive> archives) {
   CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ArchiveReader> merged, rpc::MergeArchives(std::move(archives)));
-  return ServeArchive(std::move(merged));
+  return std::make_unique<ArchiveSource>(std::move(merged));
 }
 
 }  // namespace tensorcask

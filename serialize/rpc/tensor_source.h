@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/exchange/deadline.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 
 namespace tensorcask {
@@ -36,6 +37,8 @@ TensorVersion MakeTensorVersion(int64_t step);  // with a new id
 // What is served at one moment.
 struct TensorSnapshot {
   TensorVersion version;
+  // With its file_metadata() and its notes(), which clients get, too. Values of other types than text are not served:
+  // ServeArchive makes texts of them.
   std::shared_ptr<const ArchiveReader> tensors;
   // ReadWithMetadata of all tensors returns memory that is there already, and copies nothing.
   bool in_memory = false;
@@ -44,6 +47,14 @@ struct TensorSnapshot {
 struct NamedView {
   std::string name;
   TensorView view;
+  TensorMetadata metadata = {};
+};
+
+// What replaces all that is served.
+struct TensorSet {
+  int64_t step = 0;
+  std::vector<NamedView> tensors;
+  FileMetadata file_metadata = {};
 };
 
 class TensorSource {
@@ -58,14 +69,16 @@ class TensorSource {
   virtual absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& version, Deadline deadline) = 0;
   // Replaces all tensors, for a client that pushes them, and returns the new version.
   // Errors, after which the set before is still served: Unimplemented, the default, for sources that only serve.
-  virtual absl::StatusOr<TensorVersion> Replace(int64_t step, std::vector<NamedView> tensors);
+  virtual absl::StatusOr<TensorVersion> Replace(TensorSet set);
 };
 
-// The tensors of a file, whatever its format; step 0. Tensors that cannot be read (ArchiveEntry::read_status) are not
-// offered.
+// The tensors of a file, whatever its format, with its metadata; step 0. Tensors that cannot be read
+// (ArchiveEntry::read_status) are not offered. Values beside the tensors become texts, as in metadata of safetensors
+// (archive/convert_archives.h), and a note tells clients of those that have none.
 std::unique_ptr<TensorSource> ServeArchive(std::shared_ptr<const ArchiveReader> archive);
 
-// The same for several files: clients see "w" of the archive with the prefix "old/" as "old/w".
+// The same for several files: clients see "w" of the archive with the prefix "old/" as "old/w", and "epoch" of its
+// metadata as "old/epoch".
 // Errors: InvalidArgument without archives; AlreadyExists if two tensors have one name.
 struct PrefixedArchive {
   std::string prefix;

@@ -9,6 +9,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tensorcask/proto/exchange_service.pb.h"
+#include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/rpc/internal/piece.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
@@ -46,8 +48,14 @@ class Tensors final : public TensorSource {
     const Tensor words = Tensor::FromValues<std::string>({"one", ""});
     const Tensor none = *Tensor::Zeros(DType::kFloat32, TensorShape({0, 3}));
     const Tensor numbers = Tensor::FromValues<int32_t>({1, 2, 3, 4, 5});
+    TensorMetadata metadata;
+    metadata.name = "grid";
+    metadata.attributes["unit"] = "m";
     FUZZ_CHECK(
-        live_.Publish(1, {{"a", numbers}, {"g", *TensorView(grid).Transpose(0, 1)}, {"n", none}, {"w", words}}).ok(),
+        live_
+            .Publish(1, {{"a", numbers}, {"g", *TensorView(grid).Transpose(0, 1), metadata}, {"n", none}, {"w", words}},
+                     {{"epoch", "3"}})
+            .ok(),
         "publish");
     snapshot_ = *live_.Current();
     snapshot_.version.id = kVersionId;
@@ -57,10 +65,10 @@ class Tensors final : public TensorSource {
   absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& /*version*/, Deadline /*deadline*/) override {
     return absl::DeadlineExceededError("there is one version");
   }
-  absl::StatusOr<TensorVersion> Replace(int64_t step, std::vector<NamedView> tensors) override {
+  absl::StatusOr<TensorVersion> Replace(TensorSet set) override {
     LiveTensors pushed;
-    const absl::Status status = pushed.Publish(step, std::move(tensors));
-    if (!status.ok()) return status;
+    const absl::StatusOr<TensorVersion> version = pushed.Replace(std::move(set));
+    if (!version.ok()) return version;
     return snapshot_.version;
   }
 
@@ -185,7 +193,10 @@ std::string AnyPull(FuzzInput* input) {
   for (int64_t items = input->Int(0, 4); items > 0; --items) {
     rpc::v1::PullItem* const item = request.add_items();
     item->set_name(std::string(1, "agnwx"[input->Int(0, 4)]));
-    item->set_as_message(input->Int(0, 2) == 0);
+    const int64_t form = input->Int(0, 5);
+    item->set_as_message(form < 2);
+    item->set_metadata_alone(form == 1 || form == 2);
+    item->set_file_metadata(form == 3);
     if (input->Int(0, 2) == 0) item->set_offset(static_cast<uint64_t>(input->AnyInt()));
     for (int64_t axes = input->Int(0, 5) - 3; axes > 0; --axes) {
       auto* const extent = item->mutable_slice()->add_extent();
@@ -194,6 +205,17 @@ std::string AnyPull(FuzzInput* input) {
     }
   }
   return request.SerializeAsString();
+}
+
+// The metadata of a tensor with as many axes, or something else.
+std::string AnyMetadata(const rpc::v1::PushedTensor& tensor, FuzzInput* input) {
+  if (input->Int(0, 3) == 0) return std::string(input->Bytes(static_cast<size_t>(input->Int(0, 30))));
+  TensorProto proto;
+  proto.set_dtype(tensor.dtype());
+  for (int axes = std::max(tensor.shape().dim_size(), 1); axes > 0; --axes) {
+    proto.mutable_tensor_shape()->add_dim()->set_size(0);
+  }
+  return proto.SerializeAsString();
 }
 
 // The pieces of a push that is right but for what the input changes.
@@ -208,7 +230,15 @@ std::vector<std::string> AnyPush(FuzzInput* input) {
       tensor->mutable_shape()->add_dim()->set_size(input->Int(0, 7) == 0 ? input->AnyInt() : input->Int(0, 3));
     }
     tensor->set_as_message(tensor->dtype() == DataType::DT_STRING);
+    if (input->Int(0, 3) == 0) {
+      for (int axes = tensor->shape().dim_size(); axes > 0; --axes) {
+        tensor->add_strides(input->Int(0, 3) == 0 ? input->AnyInt() : input->Int(0, 10) - 4);
+      }
+    }
+    if (input->Int(0, 3) == 0) tensor->set_metadata(AnyMetadata(*tensor, input));
   }
+  if (input->Int(0, 3) == 0)
+    header.set_file_metadata(std::string(input->Bytes(static_cast<size_t>(input->Int(0, 30)))));
   std::vector<std::string> pieces;
   std::string data = header.SerializeAsString();
   uint64_t message_bytes = data.size();

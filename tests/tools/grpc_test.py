@@ -169,6 +169,36 @@ class Grpc(Scratch):
         self.assertEqual(process.wait(60), 2)
         self.assertFalse(os.path.exists(self.path("two.npy")))
 
+    def test_metadata_goes_along(self):
+        """What a server offers and what a push brings is what `convert` copies."""
+        prefix, model = self.checkpoint(), self.path("model.safetensors")
+        self.assertEqual(run("convert", prefix, model, "--set", "epoch=3", "--set", "note=\u00fcber").returncode, 0)
+        typed = self.path("typed.gguf")
+        sets = ["general.architecture=test", "test.block_count=uint32:7", "test.rate=float32:0.5", "test.on=bool:true"]
+        done = run("convert", model, typed, *[word for one in sets for word in ("--set", one)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for source in (model, typed):
+            for extension in ("safetensors", "gguf"):
+                names = [self.path(f"{how}.{extension}") for how in ("converted", "pulled", "pushed")]
+                self.assertEqual(run("convert", source, names[0], "--overwrite").returncode, 0)
+                done = run("recv", self.serve(source), names[1], "--overwrite")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                process, address = self.receive(names[2], "--overwrite")
+                done = run("send", source, address)
+                self.assertEqual((done.returncode, done.stderr, process.wait(60)), (0, "", 0))
+                values = [sorted(run("ls", "--values", name).stdout.splitlines()) for name in names]
+                self.assertTrue(values[0])
+                self.assertEqual(values, [values[0]] * 3, (source, extension))
+        # A target that cannot hold it is an error, unless the user allows that.
+        address = self.serve(model)
+        self.assert_one_line(run("recv", address, self.path("x.npz")), 1, "the file has metadata", "--allow-loss")
+        done = run("recv", address, self.path("x.npz"), "--allow-loss")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("lost: ", done.stdout)
+        process, address = self.receive(self.path("y.npz"))
+        self.assert_one_line(run("send", model, address), 1, "the file has metadata")
+        self.assertEqual(process.wait(60), 1)
+
     def test_receive_from_a_server(self):
         prefix = self.checkpoint()
         address = self.serve(prefix)

@@ -20,7 +20,7 @@ _tensorcask_options() {
     cat) echo '--help -h --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     save) echo '--help -h --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --allow-loss --limit --stats' ;;
     send) echo '--help -h --unix --timeout --step --exclude --allow-loss --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
-    recv) echo '--help -h --unix --timeout --listen --insecure --certificate --key --client-ca --token-file --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --stats' ;;
+    recv) echo '--help -h --unix --timeout --listen --insecure --certificate --key --client-ca --token-file --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --allow-loss --stats' ;;
     serve) echo '--help -h --unix --timeout --listen --insecure --certificate --key --client-ca --token-file --follow --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     demo) echo '--help -h --stats' ;;
   esac

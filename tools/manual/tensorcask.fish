@@ -256,7 +256,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from send' -l unix -r -F -d 'W
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l timeout -x -d 'Give up on a silent peer (default 600)'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l step -x -d 'With grpc://: the step that the tensors get on the server (default 0)'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l exclude -x -a '(__tensorcask_tensors)' -d 'No tensors with names that match; may be repeated'
-complete -c tensorcask -n '__fish_seen_subcommand_from send' -l allow-loss -d 'Leave out tensors and metadata that cannot be read, the name in the metadata if it differs, and with grpc:// all metadata and strides'
+complete -c tensorcask -n '__fish_seen_subcommand_from send' -l allow-loss -d 'Leave out tensors and metadata that cannot be read, the name in the metadata if it differs, and with grpc:// objects beside the tensors that have no text'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l format -x -a 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx hdf5 tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'
 complete -c tensorcask -n '__fish_seen_subcommand_from send' -l opaque-dtype -x -d 'The dtype of opaque elements (V1, V2, ...) of npy, npz and HDF5 files: NumPy stores float8 and int4 as such, and Keras bfloat16'
@@ -288,6 +288,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l shard-size -x -d
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l replace-in -r -F -d 'Make an ONNX model of this one: the tensors replace its initializers'
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l external -d 'Store the elements of an ONNX model in a side file, DST.data or --external=NAME'
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l overwrite -d 'Replace DST'
+complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l allow-loss -d 'Leave out what DST cannot hold, such as metadata and strides; each is listed'
 complete -c tensorcask -n '__fish_seen_subcommand_from recv' -l stats -d 'Say on standard error which requests to s3:// and https:// it took'
 
 complete -c tensorcask -n __fish_use_subcommand -a serve -d 'Serve the tensors of files on a socket'

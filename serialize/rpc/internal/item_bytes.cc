@@ -10,6 +10,7 @@
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/serialize/rpc/internal/beside_tensors.h"
 #include "tensorcask/serialize/rpc/internal/piece.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
@@ -170,6 +171,38 @@ absl::StatusOr<Charge> Take(uint64_t bytes, DecodeQuota* memory) {
   return charge;
 }
 
+std::unique_ptr<ItemBytes> MessageInMemory(std::string message, uint64_t offset, Charge charge) {
+  auto held = std::make_shared<const std::string>(std::move(message));
+  const absl::string_view bytes = *held;
+  return std::make_unique<BytesInMemory>(bytes, std::move(held), offset, std::move(charge));
+}
+
+// A message that was made for this item alone.
+absl::StatusOr<std::unique_ptr<ItemBytes>> OpenOwnMessage(std::string message, uint64_t offset, DecodeQuota* memory) {
+  if (offset > message.size()) {
+    return absl::OutOfRangeError(absl::StrCat("offset ", offset, " of ", message.size(), " bytes"));
+  }
+  CASK_ASSIGN_OR_RETURN(Charge charge, Take(message.size(), memory));
+  return MessageInMemory(std::move(message), offset, std::move(charge));
+}
+
+absl::StatusOr<std::unique_ptr<ItemBytes>> OpenFileMetadata(const ArchiveReader& archive, uint64_t offset,
+                                                            DecodeQuota* memory) {
+  const std::vector<std::string> notes = archive.notes();
+  uint64_t bytes = 0;
+  for (const auto& [key, value] : archive.file_metadata()) bytes += key.size() + value.size();
+  for (const std::string& note : notes) bytes += note.size();
+  CASK_ASSIGN_OR_RETURN(const Charge object, Take(bytes, memory));  // from which the message is made
+  return OpenOwnMessage(ToMessage(archive.file_metadata(), notes), offset, memory);
+}
+
+absl::StatusOr<std::unique_ptr<ItemBytes>> OpenMetadata(const ArchiveReader& archive, const ArchiveEntry& entry,
+                                                        uint64_t offset, DecodeQuota* memory) {
+  CASK_ASSIGN_OR_RETURN(const TensorMetadata metadata, archive.Metadata(entry.name));
+  CASK_ASSIGN_OR_RETURN(std::string message, EncodeMetadataAlone(entry.dtype, entry.shape.rank(), metadata));
+  return OpenOwnMessage(std::move(message), offset, memory);
+}
+
 absl::StatusOr<std::unique_ptr<ItemBytes>> OpenMessage(const TensorSnapshot& snapshot, const ArchiveEntry& entry,
                                                        const ItemRequest& item, DecodeQuota* memory) {
   CASK_ASSIGN_OR_RETURN(Charge charge, Take(snapshot.in_memory ? 0 : ElementBytes(entry), memory));
@@ -248,18 +281,17 @@ absl::StatusOr<std::unique_ptr<ItemBytes>> OpenElements(const TensorSnapshot& sn
 
 }  // namespace
 
-std::unique_ptr<ItemBytes> MessageItem(std::string message) {
-  auto held = std::make_shared<const std::string>(std::move(message));
-  const absl::string_view bytes = *held;
-  return std::make_unique<BytesInMemory>(bytes, std::move(held), 0, nullptr);
-}
+std::unique_ptr<ItemBytes> MessageItem(std::string message) { return MessageInMemory(std::move(message), 0, nullptr); }
 
 absl::StatusOr<std::unique_ptr<ItemBytes>> OpenItem(const TensorSnapshot& snapshot, const ItemRequest& item,
                                                     DecodeQuota* memory) {
+  if (item.file_metadata) return OpenFileMetadata(*snapshot.tensors, item.offset, memory);
   CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, snapshot.tensors->Find(item.name));
   CASK_RETURN_IF_ERROR(snapshot.tensors->CheckReadable(*entry));
-  absl::StatusOr<std::unique_ptr<ItemBytes>> bytes =
-      item.as_message ? OpenMessage(snapshot, *entry, item, memory) : OpenElements(snapshot, *entry, item, memory);
+  absl::StatusOr<std::unique_ptr<ItemBytes>> bytes = item.metadata_alone
+                                                         ? OpenMetadata(*snapshot.tensors, *entry, item.offset, memory)
+                                                     : item.as_message ? OpenMessage(snapshot, *entry, item, memory)
+                                                                       : OpenElements(snapshot, *entry, item, memory);
   if (bytes.ok()) return bytes;
   return Annotate(bytes.status(), absl::StrCat("tensor ", Quoted(item.name)));
 }

@@ -20,7 +20,12 @@ struct ItemRequest {
   std::string name;
   std::optional<TensorSlice> slice;
   bool as_message = false;
+  bool metadata_alone = false;
+  bool file_metadata = false;  // no tensor
   uint64_t offset = 0;
+
+  // Its pieces say how many bytes it has.
+  bool is_message() const { return as_message || metadata_alone || file_metadata; }
 };
 
 class ItemBytes {

@@ -46,6 +46,7 @@ absl::Status CheckVersion(bool is_named, const v1::Version& named, const TensorV
 absl::Status MakePage(const TensorSnapshot& snapshot, const v1::ListRequest& request, v1::ListResponse* page) {
   CASK_RETURN_IF_ERROR(CheckVersion(request.has_version(), request.version(), snapshot.version));
   SetVersion(snapshot.version, page->mutable_version());
+  page->set_has_file_metadata(!snapshot.tensors->file_metadata().empty() || !snapshot.tensors->notes().empty());
   const std::vector<ArchiveEntry>& entries = snapshot.tensors->entries();
   const auto first =
       std::lower_bound(entries.begin(), entries.end(), request.prefix(),

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/rpc/internal/beside_tensors.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -24,6 +25,7 @@ class MergedArchive final : public ArchiveReader {
     };
     std::vector<Named> all;
     for (const PrefixedArchive& archive : archives_) {
+      AddMetadata(archive);
       for (const ArchiveEntry& entry : archive.archive->entries()) {
         if (entry.read_status.ok()) {
           all.push_back({absl::StrCat(archive.prefix, entry.name), {archive.archive.get(), &entry}});
@@ -49,6 +51,8 @@ class MergedArchive final : public ArchiveReader {
   absl::string_view format() const override { return "merged"; }
   const std::string& path() const override { return archives_[0].archive->path(); }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  const FileMetadata& file_metadata() const override { return file_metadata_; }
+  std::vector<std::string> notes() const override { return notes_; }
 
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const Origin origin, OriginOf(name));
@@ -82,6 +86,15 @@ class MergedArchive final : public ArchiveReader {
     const ArchiveEntry* entry;
   };
 
+  void AddMetadata(const PrefixedArchive& archive) {
+    BesideTensors beside = FromArchive(*archive.archive);
+    for (auto& [key, value] : beside.entries) {
+      file_metadata_.emplace(absl::StrCat(archive.prefix, key), std::move(value));
+    }
+    const std::vector<std::string> notes = NotesOf(*archive.archive, beside);
+    notes_.insert(notes_.end(), notes.begin(), notes.end());
+  }
+
   absl::StatusOr<Origin> OriginOf(absl::string_view name) const {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
     return origins_[static_cast<size_t>(entry - entries_.data())];
@@ -98,6 +111,8 @@ class MergedArchive final : public ArchiveReader {
   const std::vector<PrefixedArchive> archives_;
   std::vector<ArchiveEntry> entries_;
   std::vector<Origin> origins_;  // of entries_, in the same order
+  FileMetadata file_metadata_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace

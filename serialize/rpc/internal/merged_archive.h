@@ -1,4 +1,5 @@
-// The tensors of several archives as those of one, with a prefix before the names of each.
+// The tensors of several archives as those of one, with a prefix before the names of each, and before the keys of its
+// metadata. Values are metadata of text (beside_tensors.h).
 
 #ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_MERGED_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_RPC_INTERNAL_MERGED_ARCHIVE_H_

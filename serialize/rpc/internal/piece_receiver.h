@@ -31,7 +31,9 @@ struct PullTarget {
   std::string name;  // as the server knows it
   std::optional<TensorSlice> slice;
   TensorView* out = nullptr;       // elements of fixed size on the host, no two of which overlap; or
-  std::string* message = nullptr;  // a serialized TensorProto
+  std::string* message = nullptr;  // a message, of one of these kinds:
+  enum class Message { kTensor, kMetadataAlone, kFileMetadata };
+  Message kind = Message::kTensor;
 };
 
 class PieceReceiver {

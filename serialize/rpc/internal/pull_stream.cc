@@ -27,6 +27,8 @@ absl::StatusOr<ItemRequest> DecodeItem(v1::PullItem item) {
     CASK_ASSIGN_OR_RETURN(request.slice, DecodeSlice(item.slice()));
   }
   request.as_message = item.as_message();
+  request.metadata_alone = item.metadata_alone();
+  request.file_metadata = item.file_metadata();
   request.offset = item.offset();
   return request;
 }
@@ -123,7 +125,7 @@ class PullStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, publ
     header.item = static_cast<uint32_t>(item_);
     header.offset = offset_;
     header.version_id = pull_.snapshot.version.id;
-    if (pull_.items[item_].as_message) header.message_bytes = bytes_->total_bytes();
+    if (pull_.items[item_].is_message()) header.message_bytes = bytes_->total_bytes();
     piece_bytes_ = piece.bytes.size();
     grpc::ByteBuffer filled = MakePieceBuffer(header, std::move(piece));
     buffer_.Swap(&filled);

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/rpc/internal/beside_tensors.h"
 #include "tensorcask/serialize/rpc/internal/piece.h"
+#include "tensorcask/serialize/rpc/internal/strided_memory.h"
 #include "tensorcask/serialize/wire/codec_options.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/serialize/wire/shape_codec.h"
@@ -47,6 +49,9 @@ absl::Status PushReceiver::ReadHeader() {
     return PastLimit(absl::StrCat("has ", header.tensors_size(), " tensors"), "max_entries", limits_.max_entries);
   }
   DecodeQuota quota = DecodeQuota::ForFile(limits_);
+  CASK_ASSIGN_OR_RETURN(BesideTensors beside,
+                        FromMessage(header.file_metadata(), [&](uint64_t bytes) { return quota.Charge(bytes); }));
+  file_metadata_ = std::move(beside.entries);
   for (v1::PushedTensor& tensor : *header.mutable_tensors()) {
     CASK_ANNOTATE_IF_ERROR(Add(&tensor, &quota), absl::StrCat("tensor ", Quoted(tensor.name())));
   }
@@ -78,30 +83,49 @@ absl::Status PushReceiver::Add(v1::PushedTensor* tensor, DecodeQuota* quota) {
   pushed.as_message = tensor->as_message();
   pushed.dtype = *dtype;
   pushed.shape = shape;
-  if (pushed.as_message) return absl::OkStatus();
+  if (!pushed.as_message) return AddElements(*tensor, quota, &pushed);
+  if (tensor->strides_size() == 0 && tensor->metadata().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("a tensor that comes as a message has its metadata there");
+}
+
+absl::Status PushReceiver::AddElements(const v1::PushedTensor& tensor, DecodeQuota* quota, Arriving* pushed) const {
+  const TensorShape& shape = pushed->shape;
+  if (tensor.strides_size() != 0 && tensor.strides_size() != shape.rank()) {
+    return absl::InvalidArgumentError(absl::StrCat(tensor.strides_size(), " strides for the shape ", shape.ToString()));
+  }
+  if (!tensor.metadata().empty()) {
+    CASK_RETURN_IF_ERROR(quota->Charge(tensor.metadata().size()));
+    DecodeOptions decode;
+    decode.limits = limits_;
+    CASK_ASSIGN_OR_RETURN(pushed->metadata,
+                          DecodeMetadataAlone(tensor.metadata(), pushed->dtype, shape.rank(), decode));
+  }
   const std::optional<uint64_t> bytes =
-      CheckedMul<uint64_t>(static_cast<uint64_t>(shape.num_elements()), ElementSize(*dtype));
+      CheckedMul<uint64_t>(static_cast<uint64_t>(shape.num_elements()), ElementSize(pushed->dtype));
   CASK_RETURN_IF_ERROR(quota->Charge(bytes.value_or(DecodeQuota::kTooMany)));
-  CASK_ASSIGN_OR_RETURN(pushed.view, Tensor::Create(*dtype, shape));
+  CASK_ASSIGN_OR_RETURN(pushed->view, MakeStridedView(pushed->dtype, shape, tensor.strides()));
   return absl::OkStatus();
 }
 
-absl::StatusOr<PushedTensors> PushReceiver::Finish() {
+absl::StatusOr<TensorSet> PushReceiver::Finish() {
   if (!has_header_) return absl::DataLossError("the push ended before its header");
   CASK_RETURN_IF_ERROR(receiver_->CheckComplete());
   DecodeOptions decode;
   decode.limits = limits_;
-  PushedTensors pushed;
+  TensorSet pushed;
   pushed.step = step_;
+  pushed.file_metadata = std::move(file_metadata_);
   for (Arriving& tensor : tensors_) {
     if (tensor.as_message) {
-      CASK_ASSIGN_OR_ANNOTATE(tensor.view, DecodeSerializedTensor(tensor.message, decode),
+      CASK_ASSIGN_OR_ANNOTATE(DecodedTensor decoded, DecodeSerializedTensorWithMetadata(tensor.message, decode),
                               absl::StrCat("tensor ", Quoted(tensor.name)));
+      tensor.view = std::move(decoded.view);
+      tensor.metadata = std::move(decoded.metadata);
       if (tensor.view.dtype() != tensor.dtype || tensor.view.shape() != tensor.shape) {
         return absl::DataLossError(absl::StrCat("tensor ", Quoted(tensor.name), ": is not what the header says"));
       }
     }
-    pushed.tensors.push_back({std::move(tensor.name), std::move(tensor.view)});
+    pushed.tensors.push_back({std::move(tensor.name), std::move(tensor.view), std::move(tensor.metadata)});
   }
   return pushed;
 }

@@ -2,7 +2,7 @@
 //
 //   PushReceiver receiver(limits);
 //   while (stream.Read(&message)) CASK_RETURN_IF_ERROR(receiver.Receive(message));
-//   CASK_ASSIGN_OR_RETURN(PushedTensors pushed, receiver.Finish());
+//   CASK_ASSIGN_OR_RETURN(TensorSet pushed, receiver.Finish());
 
 #ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_PUSH_RECEIVER_H_
 #define TENSORCASK_SERIALIZE_RPC_INTERNAL_PUSH_RECEIVER_H_
@@ -28,11 +28,6 @@
 
 namespace tensorcask::rpc {
 
-struct PushedTensors {
-  int64_t step = 0;
-  std::vector<NamedView> tensors;
-};
-
 class PushReceiver {
  public:
   // max_file_decoded_bytes, max_message_bytes, max_entries and max_name_bytes count.
@@ -46,8 +41,8 @@ class PushReceiver {
   absl::Status Receive(absl::Span<const absl::string_view> parts);
 
   // After the last message. Errors: DataLoss if bytes are missing, or a message is not of the tensor that the header
-  // lists; those of DecodeSerializedTensor.
-  absl::StatusOr<PushedTensors> Finish();
+  // lists; those of DecodeSerializedTensorWithMetadata.
+  absl::StatusOr<TensorSet> Finish();
 
  private:
   struct Arriving {
@@ -55,19 +50,22 @@ class PushReceiver {
     bool as_message = false;
     DType dtype = DType::kInvalid;
     TensorShape shape;
-    TensorView view;      // elements of a fixed size
-    std::string message;  // others
+    TensorView view;          // elements of a fixed size
+    TensorMetadata metadata;  // of these
+    std::string message;      // of others, with their metadata
   };
 
   absl::Status Begin(absl::Span<const absl::string_view> parts);
   absl::Status ReadHeader();
   absl::Status Add(v1::PushedTensor* tensor, DecodeQuota* quota);
+  absl::Status AddElements(const v1::PushedTensor& tensor, DecodeQuota* quota, Arriving* pushed) const;
 
   const DecodeLimits limits_;
   uint64_t version_id_ = 0;
   std::string header_;
   bool has_header_ = false;
   int64_t step_ = 0;
+  FileMetadata file_metadata_;
   std::deque<Arriving> tensors_;  // whose addresses stay
   std::vector<PullTarget> targets_;
   std::unique_ptr<PieceReceiver> receiver_;  // of the header, then of the tensors; null before the first message

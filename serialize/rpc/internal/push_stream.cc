@@ -64,8 +64,8 @@ class PushStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>, publi
 
   // All has arrived, or the client stopped early.
   absl::Status Complete() {
-    CASK_ASSIGN_OR_RETURN(PushedTensors pushed, receiver_.Finish());
-    CASK_ASSIGN_OR_RETURN(const TensorVersion version, server_.source->Replace(pushed.step, std::move(pushed.tensors)));
+    CASK_ASSIGN_OR_RETURN(TensorSet pushed, receiver_.Finish());
+    CASK_ASSIGN_OR_RETURN(const TensorVersion version, server_.source->Replace(std::move(pushed)));
     ++*server_.pushes;
     v1::PushResponse response;
     SetVersion(version, response.mutable_version());

@@ -217,6 +217,42 @@ TEST_F(LyingServerTest, CannotSendAListThatBreaksTheRules) {
   }
 }
 
+TEST_F(LyingServerTest, CannotSendMetadataThatBreaksTheRules) {
+  const auto open_with = [&](const std::string& bytes) {
+    service_.change_list = [](const v1::ListRequest&, v1::ListResponse* response) {
+      response->set_has_file_metadata(true);
+    };
+    service_.pull = [=](grpc::ServerContext*, const v1::PullRequest& request, LyingService::Writer* writer) {
+      if (!request.items(0).file_metadata()) return grpc::Status(grpc::StatusCode::NOT_FOUND, "");
+      v1::Piece piece;
+      piece.set_version_id(77);
+      piece.set_message_bytes(bytes.size());
+      piece.set_data(bytes);
+      piece.set_crc32c(Crc32c(bytes));
+      writer->Write(piece);
+      return grpc::Status::OK;
+    };
+    return RemoteArchive::Open(address_, options_);
+  };
+  v1::FileMetadata metadata;
+  metadata.add_entries()->set_key("b");
+  metadata.add_entries()->set_key("c");
+  metadata.mutable_entries(1)->set_value("3");
+  ASSERT_OK_AND_ASSIGN(const auto archive, open_with(metadata.SerializeAsString()));
+  EXPECT_EQ(archive->file_metadata(), FileMetadata({{"b", ""}, {"c", "3"}}));
+  metadata.add_entries()->set_key("c");
+  EXPECT_THAT(open_with(metadata.SerializeAsString()),
+              StatusIs(Code::kDataLoss, HasSubstr("the metadata \"c\" comes after \"c\"")));
+  EXPECT_THAT(open_with("no message"), StatusIs(Code::kDataLoss, HasSubstr("not a FileMetadata")));
+  // Many empty notes: few bytes that would take much memory.
+  std::string notes;
+  for (int i = 0; i < 1'000'000; ++i) notes.append("\x12\x00", 2);
+  EXPECT_THAT(open_with(notes), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
+  options_.limits.max_message_bytes = 8;
+  EXPECT_THAT(open_with(metadata.SerializeAsString()),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_message_bytes")));
+}
+
 TEST_F(LyingServerTest, MayRefuse) {
   const std::pair<grpc::StatusCode, Code> rows[] = {{grpc::StatusCode::UNAUTHENTICATED, Code::kUnauthenticated},
                                                     {grpc::StatusCode::PERMISSION_DENIED, Code::kPermissionDenied},

@@ -165,6 +165,38 @@ TEST_F(PushTest, ReplacesWhatIsServed) {
   EXPECT_EQ(server_->stats().pushes, 1);
 }
 
+TEST_F(PushTest, BringsMetadataAndStrides) {
+  Serve();
+  const Tensor grid = Tensor::FromValues<float>({{1, 2, 3}, {4, 5, 6}});
+  TensorMetadata metadata;
+  metadata.name = "w";
+  metadata.requires_grad = true;
+  metadata.attributes["unit"] = "m/s";
+  TensorMetadata of_text;
+  of_text.attributes["language"] = "en";
+  ASSERT_OK(PushTensors(AddressOf(*server_), 2,
+                        {{"text", Tensor::FromValues<std::string>({"a"}), of_text},
+                         {"turned", *TensorView(grid).Transpose(0, 1), metadata},
+                         {"twice", *TensorView(grid).Slice(0, 0, 1)->Expand({4, 3}), metadata}},
+                        {}, {{"epoch", "3"}}));
+  ASSERT_OK_AND_ASSIGN(const auto archive, RemoteArchive::Open(AddressOf(*server_), {}));
+  EXPECT_EQ(archive->file_metadata(), FileMetadata({{"epoch", "3"}}));
+  ASSERT_OK_AND_ASSIGN(const DecodedTensor turned, archive->ReadWithMetadata("turned"));
+  EXPECT_EQ(turned.metadata, metadata);
+  EXPECT_EQ(turned.view.stride(0), 1);
+  EXPECT_EQ(turned.view.stride(1), 3);
+  EXPECT_EQ(turned.view.Contiguous()->bytes(), TensorView(grid).Transpose(0, 1)->Contiguous()->bytes());
+  EXPECT_EQ(archive->ReadWithMetadata("text")->metadata, of_text);
+  ASSERT_OK_AND_ASSIGN(const Tensor twice, archive->Read("twice"));
+  const Tensor wanted = Tensor::FromValues<float>({{1, 2, 3}, {1, 2, 3}, {1, 2, 3}, {1, 2, 3}});
+  EXPECT_EQ(TensorView(twice).bytes(), TensorView(wanted).bytes());
+
+  TensorMetadata wrong;
+  wrong.requires_grad = true;
+  EXPECT_THAT(PushTensors(AddressOf(*server_), 3, {{"w", Number(1), wrong}}, {}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("requires_grad is for floating")));
+}
+
 TEST_F(PushTest, IsRefusedUnlessItIsAccepted) {
   options_.accept_pushes = false;
   Serve();
@@ -232,6 +264,20 @@ TEST_F(PushTest, LeavesTheOldVersionIfItBreaks) {
   v1::PushHeader as_message = header;
   as_message.mutable_tensors(0)->set_as_message(true);
   EXPECT_EQ(push(as_message, {}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::PushHeader strided = header;
+  strided.mutable_tensors(0)->add_strides(1);
+  strided.mutable_tensors(0)->add_strides(1);
+  EXPECT_EQ(push(strided, {}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::PushHeader far = header;
+  far.mutable_tensors(0)->mutable_shape()->mutable_dim(0)->set_size(3);
+  far.mutable_tensors(0)->add_strides(INT64_MIN);
+  EXPECT_EQ(push(far, {}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::PushHeader no_metadata = header;
+  no_metadata.mutable_tensors(0)->set_metadata("no message");
+  EXPECT_EQ(push(no_metadata, {}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::PushHeader no_file_metadata = header;
+  no_file_metadata.set_file_metadata("no message");
+  EXPECT_EQ(push(no_file_metadata, {}).error_code(), grpc::StatusCode::DATA_LOSS);
   {
     grpc::ClientContext context;
     v1::PushResponse response;

@@ -29,7 +29,9 @@ namespace tensorcask {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using testing::StatusIs;
 using testing::TempFolder;
 using Code = absl::StatusCode;
@@ -111,6 +113,94 @@ TEST_F(RemoteArchiveTest, ReadsStringsStridesAndMetadata) {
   ASSERT_OK_AND_ASSIGN(const DecodedTensor with_strides, archive->ReadWithMetadata("turned"));
   EXPECT_THAT(with_strides.view.strides(), ElementsAre(1, 30));
   EXPECT_TRUE(SameBytes(with_strides.view, turned));
+}
+
+// Tensors that are larger than what a server may spend on them.
+TEST_F(RemoteArchiveTest, ReadsMetadataAloneAndKeepsStrides) {
+  const Tensor grid = Counting(TensorShape({2000, 500}));  // 4 MB
+  TensorMetadata metadata;
+  metadata.name = "kernel";
+  metadata.device = {DeviceType::kCuda, 1};
+  metadata.requires_grad = true;
+  metadata.attributes["unit"] = "m/s";
+  const TensorView turned = *TensorView(grid).Transpose(0, 1);
+  const TensorView flipped = *TensorView(grid).Flip({0});
+  const TensorView gaps = *TensorView(grid).Slice(1, 0, 500, 2)->Transpose(0, 1);
+  TensorMetadata of_text;
+  of_text.attributes["language"] = "en";
+  ASSERT_OK(live_.Publish(1, {{"flipped", flipped, metadata},
+                              {"gaps", gaps},
+                              {"plain", grid, metadata},
+                              {"scalar", Tensor::Scalar<float>(3), metadata},
+                              {"text", Tensor::FromValues<std::string>({"a"}), of_text},
+                              {"turned", turned, metadata}}));
+  TensorServerOptions options;
+  options.max_memory_bytes = 2 << 20;
+  Serve(&live_, options);
+  const auto archive = Open();
+  ASSERT_NE(archive, nullptr);
+  for (const char* const name : {"flipped", "plain", "scalar", "turned"}) {
+    ASSERT_OK_AND_ASSIGN(const TensorMetadata alone, archive->Metadata(name));
+    EXPECT_EQ(alone, metadata) << name;
+  }
+  EXPECT_EQ(*archive->Metadata("text"), of_text);
+  EXPECT_EQ(*archive->Metadata("gaps"), TensorMetadata());
+  EXPECT_LT(server_->stats().sent_bytes, 2000) << "metadata comes without elements";
+  const std::pair<const char*, TensorView> views[] = {
+      {"flipped", flipped}, {"gaps", gaps}, {"plain", grid}, {"turned", turned}};
+  for (const auto& [name, view] : views) {
+    ASSERT_OK_AND_ASSIGN(const DecodedTensor read, archive->ReadWithMetadata(name));
+    EXPECT_TRUE(SameBytes(read.view, view)) << name;
+    const bool has_gaps = name == std::string("gaps");
+    EXPECT_EQ(read.metadata, has_gaps ? TensorMetadata() : metadata) << name;
+    if (!has_gaps) {
+      EXPECT_THAT(read.view.strides(), ElementsAreArray(view.strides())) << name;
+    }
+  }
+  EXPECT_THAT(archive->ReadWithMetadata("gaps")->view.strides(), ElementsAre(1, 250));
+  ASSERT_OK_AND_ASSIGN(const DecodedTensor text, archive->ReadWithMetadata("text"));
+  EXPECT_EQ(text.metadata, of_text);
+}
+
+TEST_F(RemoteArchiveTest, BringsTheMetadataOfTheFile) {
+  ASSERT_OK(live_.Publish(1, {{"w", Counting(TensorShape({2}))}}, {{"epoch", "3"}, {"license", "MIT"}}));
+  Serve(&live_);
+  const auto archive = Open();
+  ASSERT_NE(archive, nullptr);
+  EXPECT_THAT(archive->file_metadata(), ElementsAre(Pair("epoch", "3"), Pair("license", "MIT")));
+  EXPECT_THAT(archive->notes(), ElementsAre());
+  ASSERT_OK(live_.Publish(2, {{"w", Counting(TensorShape({2}))}}));
+  ASSERT_OK(archive->Refresh());
+  EXPECT_THAT(archive->file_metadata(), ElementsAre());
+}
+
+// The keys of each have its name in front, as the tensors have.
+TEST_F(RemoteArchiveTest, BringsTheMetadataOfSeveralFiles) {
+  const TempFolder folder;
+  const SafetensorsArchiveFormat format;
+  std::vector<PrefixedArchive> archives;
+  for (const std::string name : {"a", "b"}) {
+    ArchiveWriterOptions options;
+    options.file_metadata = {{"epoch", name + "-3"}};
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveWriter> writer, format.Create(folder.Path(name), options));
+    const DecodedTensor w = {Counting(TensorShape({2})), {}};
+    const ArchiveEntry entry = DescribeTensor("w", w);
+    ASSERT_OK(writer->Declare(entry));
+    ASSERT_OK(writer->Add(entry, w));
+    ASSERT_OK(writer->Finish());
+    ASSERT_OK_AND_ASSIGN(std::shared_ptr<const ArchiveReader> archive, format.Open(folder.Path(name), {}));
+    archives.push_back({name + "/", std::move(archive)});
+  }
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<TensorSource> source, ServeArchives(std::move(archives)));
+  Serve(source.get());
+  const auto all = Open();
+  const auto one = Open("b");
+  ASSERT_NE(all, nullptr);
+  ASSERT_NE(one, nullptr);
+  EXPECT_THAT(all->file_metadata(), ElementsAre(Pair("a/epoch", "a-3"), Pair("a/format", "pt"), Pair("b/epoch", "b-3"),
+                                                Pair("b/format", "pt")));
+  EXPECT_THAT(one->file_metadata(), ElementsAre(Pair("epoch", "b-3"), Pair("format", "pt")));
+  EXPECT_THAT(one->notes(), ElementsAre(HasSubstr("2 of the 4 metadata of the server are not below \"b/\"")));
 }
 
 // Slices of all kinds, from memory and from a file, whose tensors have more than one piece.
