@@ -130,6 +130,60 @@ class Table(Page):
         shown = subprocess.run(command.replace("tensorcask", TOOL, 1), shell=True, capture_output=True, text=True, check=True)
         self.assertEqual(len(shown.stdout.splitlines()), 5)
 
+    def copy(self, button):
+        """What a button of the table copies."""
+        self.script("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+        next(one for one in self.all(".toolbar button") if one.text == button).click()
+        return self.script("return window.copied")
+
+    def run_command(self, command):
+        """Runs a copied command in a shell, and gives its output as JSON."""
+        self.assertTrue(command.startswith("tensorcask "), command)
+        words = command.split(" ", 2)
+        text = " ".join([TOOL, words[1], "--json", words[2]])
+        result = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False, timeout=60)
+        self.assertIn(result.returncode, (0, 1), result.stderr)
+        return json.loads(result.stdout)
+
+    def test_a_copied_command_names_these_tensors(self):
+        names = [name for name in files.HOSTILE_NAMES if "\0" not in name] + [
+            "x[0]", "x0", "a*b", "aab", "what?", "whatX", "back\\slash", "-n", "--help", "two  blanks", "tab\t", "$(id)", "`id`", "a\nb",
+            "~", "#x", "!x", "'", '"', "\u00e9", "\ufffd", "model/{a,b}"]  # fmt: skip
+        path = self.file("-strange 'names'.safetensors", {name: np.float32([i]) for i, name in enumerate(names)})
+        page = self.report(path)
+        for name in names:
+            with self.subTest(name):
+                pattern = "".join(f"\\u{{{ord(c):x}}}" for c in name)
+                self.open(page, "#tensors?q=^" + urllib.parse.quote(pattern, safe="") + "$&mode=regex")
+                self.assertEqual(len(self.names()), 1)
+                shown = self.run_command(self.copy("Copy command"))
+                found = [row["name"] for row in shown["tensors"]]
+                # U+FFFD may be any byte that is not UTF-8.
+                self.assertIn(name, found) if name == "\ufffd" else self.assertEqual(found, [name])
+
+    def test_a_copied_command_keeps_what_the_report_was_asked(self):
+        before, after = Changes.pair()
+        a = self.file("rule a.safetensors", {"old." + name: array for name, array in before.items()})
+        b = self.file("rule b.safetensors", after)
+        self.open(self.report(a, b, "--rename", "s/^old[.]//", "--include", "*.layers.[23].*"), "#tensors")
+        shown = self.run_command(self.copy("Copy command"))
+        self.assertEqual(sorted(one["name"] for one in shown["differences"]), sorted(n for n in before if "layers.2" in n and before[n].ndim == 2) + ["model.layers.3.self_attn.v_proj.weight"])
+        self.find("#search").send_keys("k_proj")
+        shown = self.run_command(self.copy("Copy command"))
+        self.assertEqual([one["name"] for one in shown["differences"]], ["model.layers.2.self_attn.k_proj.weight"])
+
+    def test_patterns_are_those_of_the_tool(self):
+        names = ["a1", "a-", "a]", "a^", "a\\", "aZ", "a_", "b1", "[a]", "a[0]", "a.b", "axb", "\u00e9", "ab"]
+        path = self.file("patterns.safetensors", {name: np.float32([1]) for name in names})
+        self.open(self.report(path), "#tensors?mode=glob&q=x")
+        for pattern in ("a?", "a[0-9]", "a[!0-9]", "a[^0-9]", "a[]]", "a[!]]", "a[[:digit:]]", "a[[:upper:]_]", "a[[:punct:]]", "a\\[0\\]", "a[0]",
+                        "?", "[a]", "a[-x]", "a[\\]]", "a.b", "*", "a\\\\", "a[", "[[:alpha:]]*", "a[a-c]"):  # fmt: skip
+            shown = subprocess.run([TOOL, "stats", "--json", path, pattern], capture_output=True, text=True, check=False)
+            wanted = [row["name"] for row in json.loads(shown.stdout)["tensors"]] if shown.returncode == 0 else []
+            self.go("#tensors?mode=glob&q=" + urllib.parse.quote(pattern, safe=""))
+            found = [name.replace("\\x5c", "\\") for name in self.names()]
+            self.assertEqual(sorted(found), sorted(wanted), pattern)
+
     def test_deep_links(self):
         page = self.sick()
         self.open(page, "#tensors?q=layers.1&sort=norm&order=down")
@@ -256,6 +310,34 @@ class TensorPage(Page):
         self.assert_quiet()
 
 
+    def test_pictures_have_axes_and_say_their_numbers(self):
+        values = np.arange(12, dtype=np.float32).reshape(3, 4)
+        self.open(self.report(self.file("axes.safetensors", {"w": values})), "#tensor=w")
+        labels = self.script("return [...document.querySelectorAll('.heatframe text')].map((e) => e.textContent)")
+        self.assertTrue({"0", "1", "2", "3", "axis 0 ↓", "axis 1 →"} <= set(labels), labels)
+        for row, column in ((0, 0), (2, 3), (1, 2)):
+            self.script(
+                "const c = document.querySelector('.heat'), b = c.getBoundingClientRect();"
+                "c.dispatchEvent(new PointerEvent('pointermove', { clientX: b.left + b.width * (arguments[1] + 0.5) / 4, clientY: b.top + b.height * (arguments[0] + 0.5) / 3 }))",
+                row, column)
+            place, value = self.text(".about").split(": about ")
+            self.assertEqual(place, f"[{row}, {column}]")
+            self.assertAlmostEqual(float(value), values[row, column], delta=0.1)
+
+    def test_singular_values_of_chosen_matrices(self):
+        random = np.random.default_rng(9)
+        tensors = {"a.w": random.normal(size=(40, 30)).astype(np.float32), "b.w": np.ones((3, 3), np.float32)}
+        self.open(self.report(self.file("svd.safetensors", tensors), "--singular-values", "a.*"), "#tensor=a.w")
+        wanted = np.linalg.svd(tensors["a.w"].astype(float), compute_uv=False)
+        self.assertAlmostEqual(self.number(self.fact("largest")), wanted[0], delta=1e-5)
+        self.assertAlmostEqual(self.number(self.fact("smallest")), wanted[-1], delta=1e-5)
+        self.assertEqual(self.fact("above 10⁻⁶ of the largest"), "30 of 30")
+        self.assertEqual(len(self.script("return [...document.querySelectorAll('figure')].find((e) => e.querySelector('.title').textContent === 'Singular values').querySelectorAll('circle')")), 30)
+        self.go("#tensor=b.w")
+        self.assertNotIn("Singular values", self.text())
+        self.assert_quiet()
+
+
 class Hostile(Page):
     def test_names_stay_text_in_every_field(self):
         tensors = {name: np.zeros((2, 2), np.float32) if i == 0 else np.float32([[1, np.nan], [3, i]]) for i, name in enumerate(files.HOSTILE_NAMES)}
@@ -324,6 +406,23 @@ class Changes(Page):
             self.assertEqual(counts, [x.size, y.size])
         self.assert_quiet()
 
+    def test_another_dtype_is_a_change(self):
+        before, after = self.pair()
+        self.open(self.report(self.file("a.safetensors", before), self.file("b.safetensors", after)))
+        # No click: the first view has what moved most.
+        ranked = self.script("return [...document.querySelectorAll('.ranking a')].map((e) => e.title)")
+        self.assertEqual(ranked[0], "model.layers.3.self_attn.v_proj.weight")
+        self.assertIn("model.layers.3", ranked)
+        self.go("#changes")
+        self.assertIn("float32 [500, 64] → float64 [500, 64], the same values", self.text())
+        self.go("#tensors?kind=dtype")
+        self.assertEqual(self.names(), ["model.embed_tokens.weight"])
+        self.assertIn("float32 → float64", self.text("table.tensors tbody"))
+        self.go("#tensors?kind=equal")
+        self.assertNotIn("model.embed_tokens.weight", self.names())
+        self.go("#tensor=model.embed_tokens.weight")
+        self.assertEqual(self.text(".subtitle .badge"), "other dtype")
+
     def test_rename(self):
         before, _ = self.pair()
         a = self.file("prefixed.safetensors", {"old." + name: array for name, array in before.items()})
@@ -341,11 +440,20 @@ class Changes(Page):
         # No click: the first row of the first view.
         row = self.script("return [...document.querySelectorAll('.jumps tbody tr')].map((r) => r.innerText)[0]")
         self.assertIn("model.layers.1.mlp.down_proj.weight", row)
-        self.assertRegex(row, r"step 200\s+step 300")
+        self.assertIn("step 200 → step 300", row)
         self.assertIn("2 ×", row)
         self.go("#steps")
         self.assertIn("model.layers.1.mlp.down_proj.weight", self.text(".multiple figcaption"))
         self.assertEqual(len(self.all(".multiple:first-child circle")), 4)
+        for metric in ("sizes", "changes", "largest", "bad"):
+            Select(self.find("#steps-metric")).select_by_value(metric)
+            self.settle()
+            self.assertGreater(len(self.all(".multiple:first-child circle")), 2, metric)
+        Select(self.find("#steps-metric")).select_by_value("sizes")
+        self.settle()
+        titles = self.script("return [...document.querySelectorAll('.multiple')].find((e) => e.innerText.includes('conv')).querySelector('circle title').textContent")
+        self.assertEqual(titles, "step 100: 2.25 KiB")
+        self.assertIn("less than 1 %", self.text(".jumps"))
         Select(self.find("#steps-from")).select_by_value("2")
         self.settle()
         self.assertEqual(len(self.all(".multiple:first-child circle")), 2)

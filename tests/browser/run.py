@@ -23,6 +23,7 @@ import unittest
 import urllib.parse
 
 import numpy as np
+from selenium.webdriver.support.ui import Select
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -63,6 +64,7 @@ class Looks(Page):
             for page, view in self.views():
                 with self.subTest(view, width=size[0]):
                     self.open(page, view)
+                    self.assertNotRegex(self.text(), r"\[object|undefined")
                     self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), size[0])
 
     def test_print(self):
@@ -124,6 +126,30 @@ class Browse(Page):
         np.testing.assert_allclose(shown, self.tensors[name][16:32, :8].ravel(), rtol=1e-6)
         answer = self.ask(f"/singular?token={self.token}&tensor={list(self.tensors).index(name)}")
         np.testing.assert_allclose(json.loads(answer[1]), np.linalg.svd(self.tensors[name].astype(float), compute_uv=False), rtol=1e-7)
+        self.assertEqual([entry["message"] for entry in self.logs("browser")], [])
+
+    def test_elements_of_any_two_axes(self):
+        conv = "model.conv.weight"
+        self.open(self.url, "#tensor=" + conv)
+        values = self.tensors[conv].astype(float)
+
+        def shown(rows):
+            end = time.monotonic() + 10
+            while time.monotonic() < end:
+                cells = self.script("return [...document.querySelectorAll('table.elements tbody tr')].map((r) => [...r.querySelectorAll('td')].map((e) => Number(e.textContent)))")
+                if len(cells) == rows:
+                    return np.array(cells)
+                time.sleep(0.05)
+            return self.fail("the elements do not come")
+
+        np.testing.assert_allclose(shown(3), values[0, 0], rtol=1e-3)
+        Select(self.find("#elements-down")).select_by_value("0")
+        np.testing.assert_allclose(shown(16), values[:, 0, 0, :], rtol=1e-3)
+        Select(self.find("#elements-down")).select_by_value("3")  # the axes change places
+        np.testing.assert_allclose(shown(3), values[:8, 0, 0, :].T, rtol=1e-3)
+        self.script("const e = document.querySelector('#at-1'); e.value = '5'; e.dispatchEvent(new Event('change'))")
+        time.sleep(0.3)
+        np.testing.assert_allclose(shown(3), values[:8, 5, 0, :].T, rtol=1e-3)
         self.assertEqual([entry["message"] for entry in self.logs("browser")], [])
 
     def test_refuses_what_is_not_of_this_page(self):

@@ -8,7 +8,7 @@ function kindsOf(pair) {
 }
 
 function badgesOf(pair) {
-  return kindsOf(pair).map((kind, i) => [i > 0 && " ", h("span", { class: "badge " + kind }, CHANGE_WORDS[kind])]);
+  return kindsOf(pair).flatMap((kind, i) => [i > 0 && " ", h("span", { class: "badge " + kind }, CHANGE_WORDS[kind])]);
 }
 
 function changeTiles() {

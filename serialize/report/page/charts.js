@@ -192,11 +192,12 @@ function scatter(points, { label, xLabel, yLabel, height = 340 } = {}) {
 // Bars that lie, with a link each: {name, link, value, text}.
 function ranking(rows, { most, colour = INK[0] } = {}) {
   const largest = most || Math.max(...rows.map((row) => (Number.isFinite(row.value) ? row.value : 0)), 1e-300);
+  const room = innerWidth < 640 ? 30 : 46; // characters of a name
   return h("ol", { class: "ranking" }, rows.map((row) => {
     const bar = h("span", { class: "bar" });
     bar.style.width = `${100 * Math.min(1, Number.isFinite(row.value) ? row.value / largest : 1)}%`;
     bar.style.background = colour;
-    return h("li", {}, row.link ? h("a", { href: row.link, title: visible(shorten(row.name, 300)) }, nameOf(middle(row.name, 46))) : nameOf(middle(row.name, 46)),
+    return h("li", {}, row.link ? h("a", { href: row.link, title: visible(shorten(row.name, 300)) }, nameOf(middle(row.name, room))) : nameOf(middle(row.name, room)),
       h("span", { class: "track", "aria-hidden": "true" }, bar), h("span", { class: "value" }, row.text));
   }));
 }
@@ -235,7 +236,8 @@ function heatMap({ cells, rows, columns, low, high, down, across, label }) {
     const tall = down ? Math.round(wide / ratio) : 36;
     Object.assign(canvas.style, { left: margin.left + "px", top: margin.top + "px", width: wide + "px", height: tall + "px" });
     const ticksOf = (size, length) => d3.scaleLinear().domain([0, size]).ticks(Math.max(1, Math.min(6, length / 60))).filter((tick) => Number.isInteger(tick) && tick < size);
-    const element = svg("svg", { width: margin.left + wide + margin.right, height: margin.top + tall + margin.bottom, "aria-hidden": "true" }, svg("g", { class: "axis" },
+    const [whole, high] = [margin.left + wide + margin.right, margin.top + tall + margin.bottom];
+    const element = svg("svg", { viewBox: `0 0 ${whole} ${high}`, width: whole, height: high, "aria-hidden": "true" }, svg("g", { class: "axis" },
       ticksOf(across.size, wide).map((tick) => {
         const x = margin.left + ((tick + 0.5) / across.size) * wide;
         return [svg("line", { x1: x, x2: x, y1: margin.top + tall, y2: margin.top + tall + 4 }), svg("text", { x, y: margin.top + tall + 16, "text-anchor": "middle" }, integer(tick))];

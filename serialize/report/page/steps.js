@@ -47,10 +47,11 @@ function jumpsCard(most, from = 0, to = model.run.steps.length - 1) {
   const rest = large.length > 0 ? rows.length - large.length : 0;
   if (rows.length === 0) return h("section", { class: "card" }, h("h2", {}, "Largest jumps"), h("p", { class: "note" }, model.run.steps.length < 2 ? "There is one step only." : "No norm changes between these steps."));
   return h("section", { class: "card jumps" }, h("h2", {}, "Largest jumps"), h("p", { class: "note" }, "Tensors whose norm changed most from one step to the next, and tensors in which NaN or infinite elements appeared."),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Largest jumps" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["tensor", "from", "to"].map((text) => h("th", { scope: "col" }, text)), ["norm", "factor"].map((text) => h("th", { scope: "col", class: "n" }, text)))),
-      h("tbody", {}, shown.map((row) => h("tr", {}, h("th", { scope: "row" }, seriesLink(row.series)), h("td", {}, visible(model.run.steps[row.step - 1].label)), h("td", {}, visible(model.run.steps[row.step].label)),
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Largest jumps" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "tensor"), ["factor", "norm"].map((text) => h("th", { scope: "col", class: "n" }, text)), h("th", { scope: "col" }, "between"))),
+      h("tbody", {}, shown.map((row) => h("tr", {}, h("th", { scope: "row" }, seriesLink(row.series)),
+        h("td", { class: "n" }, row.bad ? h("span", {}, h("span", { class: "level bad" }, "✖"), ` ${integer(row.bad)} not finite`) : factorText(row.factor)),
         h("td", { class: "n" }, `${number(row.series.norms[row.step - 1])} → ${number(row.series.norms[row.step])}`),
-        h("td", { class: "n" }, row.bad ? h("span", {}, h("span", { class: "level bad" }, "✖"), ` ${integer(row.bad)} not finite`) : factorText(row.factor))))))),
+        h("td", {}, `${visible(model.run.steps[row.step - 1].label)} → ${visible(model.run.steps[row.step].label)}`)))))),
     rest > 0 && h("p", { class: "note more" }, `${count(rest, "other tensor")} changed by less than 1 % from each step to the next.`),
     most < 10 && h("p", { class: "note more" }, h("a", { href: "#steps" }, "all steps")));
 }

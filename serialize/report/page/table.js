@@ -150,7 +150,7 @@ function tableView(parameters) {
       if (column.id === "name") {
         const worst = (tensor.problems || []).map((one) => CHECKS.find((check) => check.id === one.id).level);
         const level = ["bad", "warn"].find((one) => worst.includes(one));
-        return h("th", { scope: "row" }, h("a", { href: tensor.link, title: visible(shorten(tensor.name, 400)) }, nameOf(shorten(tensor.name, 300))),
+        return h("th", { scope: "row" }, h("a", { href: tensor.link, title: visible(shorten(tensor.name, 400)) }, nameOf(innerWidth < 640 ? middle(tensor.name, 26) : shorten(tensor.name, 300))),
           level && h("span", { class: "level " + level, title: LEVELS[level][1] }, " ", LEVELS[level][0]));
       }
       if (column.id === "kind") return h("td", {}, badgesOf(tensor.pair));
@@ -190,7 +190,7 @@ function tableView(parameters) {
     };
     table.setAttribute("aria-rowcount", rows.length + 1);
     body.replaceChildren(...[spacer(first), ...rows.slice(first, end).map((tensor, i) => rowOf(tensor, first + i)), all ? null : spacer(rows.length - end)].filter(Boolean));
-    requestAnimationFrame(keepWidths);
+    if (!all) requestAnimationFrame(keepWidths);
     if (rows.length === 0) body.replaceChildren(h("tr", { class: "none" }, h("td", { colspan: shownColumns().length }, model.tensors.length === 0 ? "The file has no tensors." : "No tensor matches.")));
   }
 

@@ -17,7 +17,7 @@ function fill(element, attributes, children) {
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else element.setAttribute(key, value === true ? "" : value);
   }
-  element.append(...children.flat(2).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -50,7 +50,7 @@ function number(x, digits = 4) {
   const size = Math.abs(x);
   if (Number.isInteger(x) && size < 1e6) return integer(x);
   const text = size >= 1e6 || size < 1e-3 ? x.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e")
-                                         : String(Number(x.toPrecision(digits)));
+    : size >= 1e4 ? Number(x.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: digits }) : String(Number(x.toPrecision(digits)));
   return text.replace(/-/g, "−");
 }
 
