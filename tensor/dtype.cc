@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <ostream>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -120,6 +121,8 @@ absl::string_view DTypeName(DType dtype) {
   }
   return "invalid";
 }
+
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << DTypeName(dtype); }
 
 absl::StatusOr<DType> ParseDType(absl::string_view text) {
   if (text.size() <= kMaxSpellingBytes && !text.empty()) {

@@ -18,6 +18,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -92,6 +93,7 @@ inline int DTypeNumber(DType dtype) { return static_cast<int>(dtype); }
 
 // "float32", "bfloat16", "string"; "invalid" for kInvalid.
 absl::string_view DTypeName(DType dtype);
+std::ostream& operator<<(std::ostream& out, DType dtype);  // DTypeName
 
 // The dtype that `text` names in the spelling of DTypeName, TensorFlow ("DT_FLOAT", "float", "half"), NumPy ("f4",
 // "<f4", "=f4", "|u1", "?", "float32"; ml_dtypes' "float4_e2m1fn") or safetensors ("F32", "BF16", "F8_E4M3"). Where two

@@ -270,6 +270,7 @@ class Tensor {
 
   // ---- What other libraries have ------------------------------------------------------------------------------------
 
+  void dims() const = delete;                     // their number is rank(), all of them shape().dims(), one dim(axis)
   void operator[](int64_t index) const = delete;  // a row is SubSlice(index), an element vec<T>()[index]
   template <typename... Axes>
   void Transpose(const Axes&...) const = delete;  // has strides: TensorView(t).Transpose(0, 1), of strided/view.h

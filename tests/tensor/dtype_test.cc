@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <set>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -105,6 +106,12 @@ TEST(DType, NumbersAreThoseListedAndNoOthers) {
                                std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
     EXPECT_EQ(DTypeFromNumber(number), std::nullopt) << number;
   }
+}
+
+TEST(DType, IsPrintedByItsName) {
+  std::ostringstream out;
+  out << DType::kHalf << ' ' << DType::kInvalid;
+  EXPECT_EQ(out.str(), "float16 invalid");
 }
 
 TEST(DType, NamesComeBackAndDiffer) {
