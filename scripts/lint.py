@@ -37,6 +37,7 @@ PATTERNS = [
     (r"(?<![\w:])(throw|try)\b\s*[\w({]", LIBRARY, "the library throws nothing: return a Status"),
     (r"\babsl::Mutex\b", ("",), "std::mutex: the thread sanitizer cannot see into absl::Mutex"),
     (r"\b(std::)?(exit|_exit|quick_exit)\(", LIBRARY, "the library never exits: return a Status"),
+    (r"\babsl::HexStringToBytes\b", ("",), "deprecated in Abseil since 2024: BytesOfHex of tests/support/hex.h"),
     (r"[ \t]+$", ("",), "blanks at the end of the line"),
 ]
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/object_store/internal/sha256.h"
+#include "tensorcask/tests/support/hex.h"
 
 namespace tensorcask::testing {
 namespace {
@@ -25,7 +26,7 @@ std::string Decoded(absl::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '%' && i + 2 < text.size() && absl::ascii_isxdigit(text[i + 1]) &&
         absl::ascii_isxdigit(text[i + 2])) {
-      out += absl::HexStringToBytes(text.substr(i + 1, 2));
+      out += BytesOfHex(text.substr(i + 1, 2));
       i += 2;
     } else {
       out += text[i];
@@ -45,14 +46,13 @@ bool SendAll(int socket, absl::string_view bytes) {
 
 std::string HmacSha256(std::string key, absl::string_view text) {
   constexpr size_t kBlock = 64;
-  if (key.size() > kBlock) key = absl::HexStringToBytes(internal::Sha256Hex(key));
+  if (key.size() > kBlock) key = BytesOfHex(internal::Sha256Hex(key));
   key.resize(kBlock, '\0');
   std::string inner = key;
   std::string outer = key;
   for (char& byte : inner) byte = static_cast<char>(byte ^ 0x36);
   for (char& byte : outer) byte = static_cast<char>(byte ^ 0x5c);
-  return absl::HexStringToBytes(
-      internal::Sha256Hex(outer + absl::HexStringToBytes(internal::Sha256Hex(absl::StrCat(inner, text)))));
+  return BytesOfHex(internal::Sha256Hex(outer + BytesOfHex(internal::Sha256Hex(absl::StrCat(inner, text)))));
 }
 
 }  // namespace
