@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -117,7 +118,8 @@ TEST(ZipRoundTrip, MoreMembersThan16Bits) {
 // Counts reads and their bytes.
 class CountingSource final : public ByteSource {
  public:
-  explicit CountingSource(const std::string& bytes) : source_(MakeMemorySource("a.zip", bytes)) {}
+  explicit CountingSource(std::string bytes)
+      : content_(std::move(bytes)), source_(MakeMemorySource("a.zip", content_)) {}
   const std::string& name() const override { return source_->name(); }
   uint64_t size_bytes() const override { return source_->size_bytes(); }
   absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
@@ -129,7 +131,8 @@ class CountingSource final : public ByteSource {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  std::shared_ptr<const ByteSource> source_;
+  const std::string content_;
+  const std::shared_ptr<const ByteSource> source_;
   mutable int reads_ = 0;
   mutable uint64_t bytes_ = 0;
 };
