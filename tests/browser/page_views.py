@@ -96,6 +96,17 @@ class Table(Page):
         self.assertEqual(search.get_attribute("aria-invalid"), "true")
         self.assert_quiet()
 
+    def test_the_first_click_after_a_search_opens_a_tensor(self):
+        self.open(self.sick(), "#tensors")
+        self.find("#search").send_keys("layers.2 k_proj")
+        self.find("table.tensors tbody a").click()
+        self.settle()
+        self.assertEqual(self.text("h1"), "model.layers.2.self_attn.k_proj.weight")
+        self.find(".toolbar.above a").click()  # back to the table as it was
+        self.settle()
+        self.assertEqual(self.find("#search").get_attribute("value"), "layers.2 k_proj")
+        self.assertEqual(len(self.names()), 1)
+
     def test_sort_and_filter(self):
         self.open(self.sick(), "#tensors")
         tensors = files.sick_model()

@@ -19,7 +19,9 @@ import socket
 import subprocess
 import sys
 import time
+import types
 import unittest
+import unittest.mock
 import urllib.parse
 
 import numpy as np
@@ -83,6 +85,53 @@ class Looks(Page):
             self.look(1000, height)
             self.open(page, view)
             self.browser.save_screenshot(os.path.join(OPTIONS.pictures, name + ".png"))
+
+
+class Notebook(Page):
+    """The frame in which a notebook shows `tensorcask.report`, without the module of C++."""
+
+    def test_the_page_works_in_its_frame(self):
+        native = types.ModuleType("tensorcask._native")
+        package = types.ModuleType("tensorcask")
+        package._native = native
+        with open(os.path.join(os.path.dirname(__file__), "../../python/tensorcask/_report.py"), encoding="utf-8") as file:
+            code = compile(file.read(), file.name, "exec")
+        module = {"__name__": "tensorcask._report"}
+        with unittest.mock.patch.dict(sys.modules, {"tensorcask": package, "tensorcask._native": native}):
+            exec(code, module)  # pylint: disable=exec-used
+        with open(self.sick(), encoding="utf-8") as file:
+            frame = module["Report"](file.read(), ["m"])._repr_html_()
+        notebook = self.path("notebook.html")
+        self.reports["notebook"] = notebook
+        with open(notebook, "w", encoding="utf-8") as file:
+            file.write("<!DOCTYPE html><title>notebook</title><h1>Cell</h1>" + frame + "<p>below</p>")
+        self.browser.get("file://" + urllib.parse.quote(notebook))
+        self.browser.switch_to.frame(0)
+        end = time.monotonic() + 30
+        while self.script("return document.documentElement.dataset.ready") is None:
+            self.assertLess(time.monotonic(), end, "the page does not open")
+            time.sleep(0.02)
+        self.find("#views a[data-view=tensors]").click()
+        self.settle()
+        self.find("#search").send_keys("k_proj")
+        self.assertEqual(len(self.names()), 4)
+        self.find("table.tensors tbody a").click()
+        self.settle()
+        self.assertEqual(self.text("h1"), "model.layers.0.self_attn.k_proj.weight")
+        self.assertGreater(len(self.all("svg rect[data-count]")), 10)
+        self.find("a[rel=next]").click()
+        self.settle()
+        self.assertEqual(self.text("h1"), "model.layers.1.self_attn.k_proj.weight")
+        self.find(".toolbar a").click()
+        self.settle()
+        next(button for button in self.all(".toolbar button") if button.text == "Copy CSV").click()
+        self.assertIn("Copied 4 rows", self.text("#status"))
+        # The page may not reach into the notebook.
+        self.assertIn("SecurityError", self.script("try { return String(parent.document.title); } catch (error) { return error.name; }"))
+        self.browser.switch_to.default_content()
+        self.assertEqual(self.browser.current_url.split("#")[0], "file://" + urllib.parse.quote(notebook))
+        self.assertEqual(self.text("h1"), "Cell")
+        self.assert_quiet()
 
 
 class Browse(Page):

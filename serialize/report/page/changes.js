@@ -78,6 +78,7 @@ function changesView() {
 
 function movedText(x) {
   if (!Number.isFinite(x)) return "from 0";
+  if (x === 0) return "0 %";
   return x >= 10 ? number(x, 3) + " ×" : x >= 0.001 ? `${number(100 * x, 3)} %` : number(x, 3);
 }
 

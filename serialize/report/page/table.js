@@ -29,7 +29,7 @@ const COLUMNS = [
   { id: "offset", title: "offset", value: (t) => (t.offset >= 0 ? t.offset : null), text: (t) => (t.offset >= 0 ? integer(t.offset) : NONE), optional: true },
   { id: "problems", title: "findings", value: (t) => (t.problems || []).length, optional: true },
   { id: "kind", title: "change", of: "diff", value: (t) => kindsOf(t.pair).map((kind) => CHANGE_WORDS[kind]).join(", ") },
-  { id: "moved", title: "moved", of: "diff", value: (t) => t.pair.moved, text: (t) => number(t.pair.moved, 3) },
+  { id: "moved", title: "moved", of: "diff", value: (t) => t.pair.moved, text: (t) => (t.pair.moved === null ? NONE : movedText(t.pair.moved)) },
   { id: "different", title: "elements that differ", of: "diff", value: (t) => t.pair.different, text: (t) => integer(t.pair.different) },
   { id: "maxAbsolute", title: "largest |a − b|", of: "diff", value: (t) => t.pair.maxAbsolute },
   { id: "maxRelative", title: "largest relative", of: "diff", value: (t) => t.pair.maxRelative, optional: true },
@@ -112,7 +112,7 @@ function tableView(parameters) {
   const dtypes = [...new Set(model.tensors.map((t) => t.dtype))].sort();
   const dtype = h("select", { id: "dtype", "aria-label": "dtype" }, option("", "all dtypes", tableState.dtype), dtypes.map((one) => option(one, one || "unknown", tableState.dtype)));
   const problems = CHECKS.filter((check) => model.findings.some((one) => one.id === check.id));
-  const problem = h("select", { id: "problem", "aria-label": "Findings" }, option("", "with or without findings", tableState.problem), option("any", "with findings", tableState.problem),
+  const problem = h("select", { id: "problem", "aria-label": "Findings" }, option("", "any health", tableState.problem), option("any", "with findings", tableState.problem),
     problems.map((check) => option(check.id, check.title, tableState.problem)));
   const kinds = model.kind === "diff" ? [...new Set(model.pairs.flatMap(kindsOf))].sort() : [];
   const kind = h("select", { id: "kind", "aria-label": "Change" }, option("", "all changes", tableState.kind), kinds.map((one) => option(one, CHANGE_WORDS[one], tableState.kind)));
@@ -209,7 +209,8 @@ function tableView(parameters) {
     for (const key of ["dtype", "problem", "kind"]) if (tableState[key]) query.set(key, tableState[key]);
     if (tableState.sort !== "name" || tableState.down) { query.set("sort", tableState.sort); if (tableState.down) query.set("order", "down"); }
     const text = String(query);
-    if (location.protocol !== "about:") history.replaceState(null, "", "#tensors" + (text ? "?" + text : ""));
+    model.tableLink = "#tensors" + (text ? "?" + text : "");
+    if (location.protocol !== "about:") history.replaceState(null, "", model.tableLink);
     draw(true);
   }
 
@@ -231,7 +232,10 @@ function tableView(parameters) {
     else if (event.key === "Enter" && rows[active]) location.hash = rows[active].link;
   });
   frame.addEventListener("scroll", () => draw(false), { passive: true });
-  for (const element of [search, mode, dtype, problem, kind]) for (const kind of ["input", "change"]) element.addEventListener(kind, () => { active = 0; frame.scrollTop = 0; update(); });
+  // A field that loses the focus tells of a change once more: rows that are made anew under the pointer get no click.
+  for (const [element, event] of [[search, "input"], [mode, "change"], [dtype, "change"], [problem, "change"], [kind, "change"]]) {
+    element.addEventListener(event, () => { active = 0; frame.scrollTop = 0; update(); });
+  }
   search.addEventListener("keydown", (event) => { if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); frame.focus(); } });
   tableView.print = (on) => { forgetWidths(); draw(true, on ? 500 : 0); };
 

@@ -44,7 +44,7 @@ function tensorView(name) {
   const file = archive.files[Math.max(tensor.shard, 0)];
   const group = tensor.measured && tensor.group >= 0 ? (model.equals.get(tensor.group) || []).filter((other) => other !== tensor) : [];
   return [
-    h("div", { class: "toolbar above" }, h("a", { href: "#tensors", class: "button" }, "‹ All tensors"), h("span", { class: "push" }),
+    h("div", { class: "toolbar above" }, h("a", { href: model.tableLink || "#tensors", class: "button" }, order.length < model.tensors.length ? "‹ Found tensors" : "‹ All tensors"), h("span", { class: "push" }),
       link(order[at - 1], "‹ Previous", "prev"), link(order[at + 1], "Next ›", "next")),
     h("h1", { class: "path tensorname" }, nameOf(tensor.name)),
     h("p", { class: "subtitle" }, tensor.dtype || "unknown dtype", " ", tensor.shape, tensor.pair ? [" · ", badgesOf(tensor.pair)] : null),
