@@ -8,8 +8,8 @@ _tensorcask_options() {
     show) echo '--help -h --slice --max --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     stats) echo '--help -h --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
-    report) echo '--help -h --run --include --rename --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --output -o --overwrite --stats' ;;
-    browse) echo '--help -h --run --include --rename --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --port --no-open --stats' ;;
+    report) echo '--help -h --run --include --rename --singular-values --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --output -o --overwrite --stats' ;;
+    browse) echo '--help -h --run --include --rename --singular-values --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --port --no-open --stats' ;;
     verify) echo '--help -h --json --names --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --stats' ;;
     salvage) echo '--help -h --json --to --overwrite --lenient --base --stats' ;;
     convert) echo '--help -h --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --to --level --alignment --no-checksums --shard-size --replace-in --external --overwrite --include --exclude --exclude-slots --rename --dtype --set --unset --allow-loss --dry-run --stats' ;;
@@ -77,6 +77,7 @@ _tensorcask_value() {
     'diff --limit') echo '@text' ;;
     'report --include') echo '@tensor' ;;
     'report --rename') echo '@text' ;;
+    'report --singular-values') echo '@tensor' ;;
     'report --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx hdf5 tensorproto-text graph' ;;
     'report --opaque-dtype') echo '@text' ;;
     'report --base') echo '@file' ;;
@@ -84,6 +85,7 @@ _tensorcask_value() {
     'report --output') echo '@file' ;;
     'browse --include') echo '@tensor' ;;
     'browse --rename') echo '@text' ;;
+    'browse --singular-values') echo '@tensor' ;;
     'browse --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx hdf5 tensorproto-text graph' ;;
     'browse --opaque-dtype') echo '@text' ;;
     'browse --base') echo '@file' ;;
