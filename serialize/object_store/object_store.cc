@@ -132,6 +132,7 @@ absl::StatusOr<std::vector<UnfinishedUpload>> ObjectStore::ListUploads(const std
   const std::string key_prefix = has_slash ? absl::StrCat(url.key, "/") : url.key;
   const auto most = static_cast<size_t>(DecodeLimits().max_entries);
   std::vector<UnfinishedUpload> found;
+  uint64_t bytes = 0;
   internal::UploadPage page;
   do {
     const internal::HttpAnswer answer =
@@ -143,16 +144,21 @@ absl::StatusOr<std::vector<UnfinishedUpload>> ObjectStore::ListUploads(const std
     }
     absl::StatusOr<internal::UploadPage> next = internal::ParseUploadPage(answer.text);
     if (!next.ok()) return absl::DataLossError(absl::StrCat(prefix, ": ", next.status().message()));
-    const bool stands_still =
-        !next->next_key.empty() && next->next_key == page.next_key && next->next_upload_id == page.next_upload_id;
+    const bool is_same = next->next_key == page.next_key && next->next_upload_id == page.next_upload_id;
+    const bool stands_still = !next->next_key.empty() && (is_same || next->uploads.empty());
     page = *std::move(next);
     for (internal::ListedUpload& upload : page.uploads) {
-      if (!absl::StartsWith(upload.key, key_prefix)) continue;
+      bytes += sizeof(UnfinishedUpload) + upload.key.size() + upload.upload_id.size();
+      if (!absl::StartsWith(upload.key, key_prefix)) continue;  // of a store that does not know prefixes
       found.push_back({absl::StrCat("s3://", url.bucket, "/", upload.key), std::move(upload.upload_id),
                        absl::FromUnixSeconds(upload.started_unix_seconds)});
     }
     if (found.size() > most) {
       return absl::ResourceExhaustedError(absl::StrCat(prefix, ": has more than ", most, " uploads"));
+    }
+    if (bytes > internal::kMaxListBytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(prefix, ": the list of uploads takes more than ", internal::kMaxListBytes >> 20, " MiB"));
     }
     if (stands_still) return absl::DataLossError(absl::StrCat(prefix, ": the pages of uploads do not end"));
   } while (!page.next_key.empty());

@@ -44,6 +44,26 @@ bool SendAll(int socket, absl::string_view bytes) {
   return true;
 }
 
+bool SendHeadAndBody(int socket, const Exchange& exchange) {
+  std::string head = absl::StrCat("HTTP/1.1 ", exchange.status, " Status\r\n");
+  bool names_length = false;
+  for (const auto& [name, value] : exchange.headers) {
+    absl::StrAppend(&head, name, ": ", value, "\r\n");
+    names_length = names_length || name == "Content-Length";
+  }
+  if (exchange.has_length && !names_length && exchange.status != 204) {
+    absl::StrAppend(&head, "Content-Length: ", exchange.body.size(), "\r\n");
+  }
+  absl::StrAppend(&head, "\r\n");
+  if (exchange.request.method == "HEAD") return SendAll(socket, head);
+  // In one piece, if it is small: the kernel would hold a second one back until the first is acknowledged.
+  constexpr size_t kSmallBody = 64 << 10;
+  absl::string_view body = absl::string_view(exchange.body).substr(0, exchange.sent_bytes);
+  head.append(body.data(), std::min(body.size(), kSmallBody));
+  body.remove_prefix(std::min(body.size(), kSmallBody));
+  return SendAll(socket, head) && SendAll(socket, body);
+}
+
 std::string HmacSha256(std::string key, absl::string_view text) {
   constexpr size_t kBlock = 64;
   if (key.size() > kBlock) key = BytesOfHex(internal::Sha256Hex(key));
@@ -154,24 +174,13 @@ bool ReadRequest(SocketReader* reader, ServerRequest* request) {
 }
 
 bool SendAnswer(int socket, const Exchange& exchange) {
-  if (exchange.is_silent) return true;
-  std::string head = absl::StrCat("HTTP/1.1 ", exchange.status, " Status\r\n");
-  bool names_length = false;
-  for (const auto& [name, value] : exchange.headers) {
-    absl::StrAppend(&head, name, ": ", value, "\r\n");
-    names_length = names_length || name == "Content-Length";
+  if (!exchange.is_silent && !SendHeadAndBody(socket, exchange)) return false;
+  while (exchange.more) {
+    const std::string bytes = exchange.more();
+    if (bytes.empty()) break;
+    if (!SendAll(socket, bytes)) return false;
   }
-  if (exchange.has_length && !names_length && exchange.status != 204) {
-    absl::StrAppend(&head, "Content-Length: ", exchange.body.size(), "\r\n");
-  }
-  absl::StrAppend(&head, "\r\n");
-  if (exchange.request.method == "HEAD") return SendAll(socket, head);
-  // In one piece, if it is small: the kernel would hold a second one back until the first is acknowledged.
-  constexpr size_t kSmallBody = 64 << 10;
-  absl::string_view body = absl::string_view(exchange.body).substr(0, exchange.sent_bytes);
-  head.append(body.data(), std::min(body.size(), kSmallBody));
-  body.remove_prefix(std::min(body.size(), kSmallBody));
-  return SendAll(socket, head) && SendAll(socket, body);
+  return true;
 }
 
 bool IsSigned(const ServerRequest& request, const std::string& secret) {

@@ -61,7 +61,9 @@ class Exchange {
   std::string body;
   bool has_length = true;        // a Content-Length; without, the body ends with the connection
   size_t sent_bytes = SIZE_MAX;  // at most so many bytes of the body are sent
-  bool is_silent = false;        // nothing is sent, not even a status
+  bool is_silent = false;        // nothing of this is sent, not even a status
+  // What is sent behind it: again and again what this returns, until that is "" or the client goes away.
+  std::function<std::string()> more;
   End end = End::kKeep;
 
   void SetHeader(const std::string& name, const std::string& value);

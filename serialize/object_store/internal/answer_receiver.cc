@@ -11,7 +11,8 @@
 namespace tensorcask::internal {
 namespace {
 
-constexpr size_t kMaxErrorTextBytes = size_t{64} << 10;
+constexpr size_t kMaxErrorTextBytes = size_t{64} << 10;  // that are kept
+constexpr uint64_t kMaxErrorBytes = uint64_t{1} << 20;   // that are received
 
 uint64_t EndOfPart(const ReadRange& part) { return part.offset + part.out.size(); }
 
@@ -43,7 +44,9 @@ bool AnswerReceiver::AddBody(absl::string_view bytes, int status) {
   received_ += bytes.size();
   if (is_error_) {
     text_.append(bytes.data(), std::min(bytes.size(), kMaxErrorTextBytes - text_.size()));
-    return true;
+    if (received_ <= kMaxErrorBytes) return true;
+    return Refuse(-EBADMSG, absl::StrCat("the answer is an error of the status ", status, " with a text of more than ",
+                                         kMaxErrorBytes, " bytes"));
   }
   return OnBytes(bytes);
 }

@@ -7,11 +7,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/stale_temporaries.h"
 #include "tensorcask/serialize/object_store/internal/http_headers.h"
 #include "tensorcask/serialize/object_store/internal/xml_answer.h"
 #include "tensorcask/tensor/base/checked_math.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/sha1.h"
 
 namespace tensorcask::internal {
@@ -537,28 +539,43 @@ IoResult ObjectFiles::List(const std::string& path, std::vector<std::string>* na
   if (!url.is_s3) return FailWith(-EOPNOTSUPP, absl::StrCat(url.name, ": the files of a web server cannot be listed"));
   const std::string prefix = url.key.empty() ? "" : absl::StrCat(url.key, "/");
   const auto most = static_cast<size_t>(DecodeLimits().max_entries);
+  const auto refuse = [&](IoResult result, std::string detail) {
+    names->clear();
+    return FailWith(result, std::move(detail));
+  };
   std::string next;
+  uint64_t bytes = 0;
   do {
     const HttpAnswer answer = requests_->List(url, prefix, /*folders=*/true, static_cast<int>(kMaxKeysInPage), next);
-    if (answer.result < 0) return FailWith(answer);
-    absl::StatusOr<ObjectPage> page = ParseObjectPage(answer.text);
-    if (!page.ok()) return FailWith(-EBADMSG, absl::StrCat("GET ", path, ": ", page.status().message()));
-    const auto add = [&](absl::string_view key) {
-      // A folder that a console made is an object whose key ends in a slash.
-      if (absl::StartsWith(key, prefix) && key.size() > prefix.size()) names->emplace_back(key.substr(prefix.size()));
+    if (answer.result < 0) return refuse(answer.result, answer.detail);
+    const auto is_wrong = [&](absl::string_view what) {
+      return refuse(-EBADMSG, absl::StrCat("GET ", path, ": ", what));
     };
-    for (const ListedObject& object : page->objects) add(object.key);
-    for (absl::string_view folder : page->folders) {
-      folder.remove_suffix(absl::EndsWith(folder, "/") ? 1 : 0);
-      add(folder);
+    absl::StatusOr<ObjectPage> page = ParseObjectPage(answer.text);
+    if (!page.ok()) return is_wrong(page.status().message());
+    std::vector<absl::string_view> found(page->folders.begin(), page->folders.end());
+    for (absl::string_view& folder : found) absl::ConsumeSuffix(&folder, "/");
+    for (const ListedObject& object : page->objects) found.push_back(object.key);
+    const size_t before = names->size();
+    for (const absl::string_view key : found) {
+      absl::string_view name = key;
+      if (key == prefix) continue;  // a folder that a console made, or one without a name
+      if (!absl::ConsumePrefix(&name, prefix) || absl::StrContains(name, '/')) {
+        return is_wrong(absl::StrCat("the list has ", Quoted(key), ", which is not in this folder"));
+      }
+      names->emplace_back(name);
+      bytes += sizeof(std::string) + name.size();
     }
     if (names->size() > most) {
-      return FailWith(-EFBIG, absl::StrCat(path, ": has more than ", most, " names, which is the limit"));
+      return refuse(-EFBIG, absl::StrCat(path, ": has more than ", most, " names, which is the limit"));
     }
-    const bool is_empty = page->objects.empty() && page->folders.empty();
-    if (!page->next.empty() && (page->next == next || is_empty)) {
-      return FailWith(-EBADMSG, absl::StrCat("GET ", path, ": the pages of the list do not end"));
+    if (bytes > kMaxListBytes) {
+      return refuse(-EFBIG,
+                    absl::StrCat(path, ": its names take more than ", kMaxListBytes >> 20, " MiB, which is the limit"));
     }
+    // The first page may have no more than the folder itself.
+    const bool has_none = names->size() == before && (found.empty() || !next.empty());
+    if (!page->next.empty() && (page->next == next || has_none)) return is_wrong("the pages of the list do not end");
     next = std::move(page->next);
   } while (!next.empty());
   std::sort(names->begin(), names->end());

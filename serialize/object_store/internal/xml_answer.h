@@ -18,6 +18,7 @@
 namespace tensorcask::internal {
 
 inline constexpr size_t kMaxKeysInPage = 1000;
+inline constexpr uint64_t kMaxListBytes = uint64_t{256} << 20;  // of the names in all pages of a list
 
 struct StoreError {
   std::string code;     // "NoSuchKey"
