@@ -368,11 +368,12 @@ IoResult ObjectFiles::Reserve(IoResult handle, uint64_t size_bytes) {
   return 0;
 }
 
+// Nothing lasts before Rename, which waits for all parts.
 IoResult ObjectFiles::Sync(IoResult handle) {
   if (FindObject(handle) != nullptr) return 0;
   const std::shared_ptr<Upload> upload = FindUpload(handle);
   if (upload == nullptr) return FailWith(-EBADF, "");
-  const IoResult result = upload->Wait();
+  const IoResult result = upload->Check();
   return result < 0 ? FailWith(result, upload->detail()) : 0;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/object_store/internal/xml_answer.h"
+#include "tensorcask/tensor/base/memory_pages.h"
 #include "tensorcask/tensor/base/random_bytes.h"
 
 namespace tensorcask::internal {
@@ -21,6 +22,13 @@ std::string MakeSaveId() {
   char bits[16];
   if (!FillWithRandomBytes(bits, sizeof(bits))) return "";
   return absl::BytesToHexString(absl::string_view(bits, sizeof(bits)));
+}
+
+// New memory of small pages takes longer to fill than to send.
+void AskForHugePages(std::string* bytes) {
+  const size_t page = PageBytes();
+  const size_t before = (page - reinterpret_cast<uintptr_t>(bytes->data()) % page) % page;
+  if (bytes->capacity() > before) AdviseHugePages(&(*bytes)[0] + before, (bytes->capacity() - before) / page * page);
 }
 
 uint64_t RoundedUpToMebibyte(uint64_t bytes) { return (bytes + (1 << 20) - 1) >> 20 << 20; }
@@ -46,6 +54,18 @@ IoResult Upload::Fail(IoResult result, std::string detail) {
   return result;
 }
 
+// The bytes of a part are lost, so nothing is published.
+IoResult Upload::FailForGood(IoResult result, std::string detail) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (error_ == 0) {
+      error_ = result;
+      error_detail_ = detail;
+    }
+  }
+  return Fail(result, std::move(detail));
+}
+
 void Upload::Announce(uint64_t size_bytes) { announced_ = std::max(announced_, size_bytes); }
 
 void Upload::ChoosePartBytes() {
@@ -60,7 +80,10 @@ IoResult Upload::AppendTo(std::string* part, absl::string_view* bytes) {
   const uint64_t full = part_bytes_ != 0 ? part_bytes_ : kLeastPartBytes;
   const auto taken = static_cast<size_t>(std::min<uint64_t>(full - part->size(), bytes->size()));
   // A string that grows by itself copies its bytes many times.
-  if (part_bytes_ != 0 && part->size() + taken > part->capacity()) part->reserve(static_cast<size_t>(full));
+  if (part_bytes_ != 0 && part->size() + taken > part->capacity()) {
+    part->reserve(static_cast<size_t>(full));
+    AskForHugePages(part);
+  }
   part->append(bytes->data(), taken);
   bytes->remove_prefix(taken);
   size_ += taken;
@@ -176,11 +199,11 @@ IoResult Upload::Start() {
 
 IoResult Upload::SendPart(size_t index, std::string bytes) {
   if (index >= kMaxParts) {
-    return Fail(-EFBIG, absl::StrCat(url_.name, ": more than ", kMaxParts, " parts of ", part_bytes_,
-                                     " bytes; set ObjectStoreOptions::part_bytes, or write more files"));
+    return FailForGood(-EFBIG, absl::StrCat(url_.name, ": more than ", kMaxParts, " parts of ", part_bytes_,
+                                            " bytes; set ObjectStoreOptions::part_bytes, or write more files"));
   }
   const IoResult started = Start();
-  if (started < 0) return started;
+  if (started < 0) return FailForGood(started, detail_);
   const uint64_t most =
       std::clamp<uint64_t>(kMaxWaitingBytes / part_bytes_, 2, static_cast<uint64_t>(connections_) + 1);
   {
@@ -225,6 +248,11 @@ void Upload::SendNow(size_t index, const std::string& bytes) {
   }
 }
 
+IoResult Upload::Check() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return error_ < 0 ? Fail(error_, error_detail_) : 0;
+}
+
 IoResult Upload::Wait() {
   std::unique_lock<std::mutex> lock(mutex_);
   sent_.wait(lock, [&] { return sending_ == 0; });
@@ -242,11 +270,13 @@ IoResult Upload::Close() {
       return std::min(filled, ahead);
     }
   }
-  is_closed_ = true;
-  std::lock_guard<std::mutex> lock(mutex_);
-  return error_ < 0 ? Fail(error_, error_detail_) : 0;
+  if (std::exchange(is_closed_, true)) return 0;
+  // A file of which a part has failed will not be published.
+  const IoResult failed = Check();
+  return failed < 0 ? failed : SendRest();
 }
 
+// All but what is one request.
 IoResult Upload::SendRest() {
   if (is_sent_) return 0;
   const bool has_parts = num_parts_ > 1 || !last_.empty();
@@ -260,8 +290,6 @@ IoResult Upload::SendRest() {
     const IoResult sent = SendPart(0, std::move(first_));
     if (sent < 0) return sent;
   }
-  const IoResult waited = Wait();
-  if (waited < 0) return waited;
   is_sent_ = true;
   return 0;
 }
@@ -302,6 +330,8 @@ IoResult Upload::Publish(const PublishCondition& condition) {
   if (save_id_.empty()) return Fail(-EIO, "the system gives no random bytes");
   const IoResult sent = SendRest();
   if (sent < 0) return sent;
+  const IoResult waited = Wait();
+  if (waited < 0) return waited;
   int refused_digests = 0;
   for (int attempt = 0;; ++attempt) {
     HttpAnswer answer = AskToPublish(condition);

@@ -4,10 +4,10 @@
 //   upload.Append(bytes);
 //   upload.Publish({PublishCondition::Kind::kNew, ""});
 //
-// The bytes are gathered into parts. The first part stays in memory until Publish, so that a header can still be
-// changed (WriteAt); a file that fits into it needs one request. The others are sent by other threads while more is
-// appended; the memory of the parts that wait is bounded by kMaxWaitingBytes or two parts. All parts but the last have
-// the same size, which some stores demand.
+// The bytes are gathered into parts. The first part stays in memory until Close, so that a header can still be changed
+// (WriteAt); a file that fits into it needs one request. The others are sent by other threads while more is appended;
+// the memory of the parts that wait is bounded by kMaxWaitingBytes or two parts. All parts but the last have the same
+// size, which some stores demand.
 //
 // Each upload has a random save id, which becomes metadata of the object. After an answer was lost, or a store refused
 // the condition, a HEAD tells by it whether the object is this one: neither the status nor a repeated request tells.
@@ -56,9 +56,10 @@ class Upload {
   IoResult Append(absl::string_view bytes);
   // -EOPNOTSUPP for bytes that are neither in the first part or the last one, nor past the end.
   IoResult WriteAt(uint64_t offset, absl::string_view bytes);
-  // Waits for the parts that are being sent.
-  IoResult Wait();
-  // Nothing more will be written; gaps become zeros. The parts that are left are sent by Publish.
+  // The error of a part that was sent, if there is one by now.
+  IoResult Check();
+  // Nothing more will be written; gaps become zeros. Sends the parts that are left, if there are several, and does not
+  // wait for them.
   IoResult Close();
 
   // Makes the object visible, whole. -EEXIST if it must be new, and an object has the name;
@@ -85,10 +86,12 @@ class Upload {
   IoResult SendPart(size_t index, std::string bytes);
   void SendNow(size_t index, const std::string& bytes);
   IoResult SendRest();
+  IoResult Wait();
   HttpAnswer AskToPublish(const PublishCondition& condition);
   // *etag: of the object that is there.
   Winner FindWinner(IoResult* result, std::string* etag);
   IoResult Fail(IoResult result, std::string detail);
+  IoResult FailForGood(IoResult result, std::string detail);
 
   const ObjectRequests* const requests_;
   TaskThreads* const threads_;
@@ -107,7 +110,7 @@ class Upload {
   size_t num_parts_ = 1;   // started, the first included
   std::string upload_id_;  // "": none was started
   bool is_closed_ = false;
-  bool is_sent_ = false;  // all parts
+  bool is_sent_ = false;  // SendRest has sent them
   bool is_uncertain_ = false;
   std::string detail_;
 
