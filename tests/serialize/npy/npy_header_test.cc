@@ -225,6 +225,68 @@ TEST(NpyHeader, OtherNamesOfTypesAreRead) {
   }
 }
 
+std::string NameOf(absl::string_view literal) {
+  const std::string bytes = File(Text(absl::StrCat("[(", literal, ", '<i4')]"), "(0,)"));
+  const absl::StatusOr<NpyReader> reader = Open(bytes);
+  return reader.ok() ? reader->entries()[0].name : std::string(reader.status().message());
+}
+
+// As Python's repr writes them.
+TEST(NpyHeader, EscapesInNamesAreRead) {
+  EXPECT_EQ(NameOf(R"('a\\b')"), "a\\b");
+  EXPECT_EQ(NameOf(R"('it\'s')"), "it's");
+  EXPECT_EQ(NameOf(R"("it's")"), "it's");
+  EXPECT_EQ(NameOf(R"('it\'s \"x\"')"), "it's \"x\"");
+  EXPECT_EQ(NameOf(R"('1\n2\r3\t4')"), "1\n2\r3\t4");
+  EXPECT_EQ(NameOf(R"('\x41B\x7f')"), "AB\x7f");
+  EXPECT_EQ(NameOf(R"('\xe4\u20ac\uABCD\uabcd\U0001f642')"),
+            "\xc3\xa4\xe2\x82\xac\xea\xaf\x8d\xea\xaf\x8d\xf0\x9f\x99\x82");
+  EXPECT_EQ(NameOf(R"('\u0080\u07ff\u0800\uffff\U00010000\U0010ffff')"),
+            "\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
+  EXPECT_THAT(NameOf(R"('\U00110000')"), HasSubstr("a code point up to U+10FFFF"));
+  EXPECT_THAT(NameOf(R"('\x4')"), HasSubstr("expected a hexadecimal digit at byte 16, found"));
+  EXPECT_THAT(NameOf(R"('\u20g0')"), HasSubstr("a hexadecimal digit"));
+  EXPECT_THAT(NameOf(R"('\a')"), HasSubstr("one of the escapes"));
+  EXPECT_THAT(NameOf("'a\nb'"), HasSubstr("the end of a string"));
+  EXPECT_THAT(Open(File("{'\\")), StatusIs(Code::kDataLoss, HasSubstr("expected an escape at byte 3, found the end")));
+}
+
+// The last value that is read, and the first one that is refused.
+TEST(NpyHeader, BoundsOfWhatIsRead) {
+  const struct {
+    std::string read;
+    std::string refused;
+    const char* says;
+  } kBounds[] = {
+      {Text("'|S2147483647'", "(0,)"), Text("'|S2147483648'", "(0,)"), "the limit is 2147483647"},
+      {Text("'<U536870911'", "(0,)"), Text("'<U536870912'", "(0,)"), "the limit is 2147483647"},
+      {Text("'|S0000000001'", "(0,)"), Text("'|S00000000001'", "(0,)"), "unknown type"},
+      {Text("[('a','|S2147483640'),('b','|S7')]", "(0,)"), Text("[('a','|S2147483640'),('b','|S8')]", "(0,)"),
+       "a structure with field \"b\" takes more than 2147483647 bytes"},
+      {Text("[('a','|i1',(2147483647,))]", "(0,)"), Text("[('a','|i2',(1073741824,))]", "(0,)"),
+       "a structure with field \"a\" takes more than"},
+      {Text("'<i1'", absl::StrCat("(", Many("1,", 253), "0)")), Text("'<i1'", absl::StrCat("(", Many("1,", 254), "0)")),
+       "at most 254 dims"},
+      {Text(absl::StrCat(Many("[('a',", 16), "'i1'", Many(")]", 16)), "(0,)"),
+       Text(absl::StrCat(Many("[('a',", 17), "'i1'", Many(")]", 17)), "(0,)"), "at most 16 structures"},
+      {Text("'<i1'", "(0, 9223372036854775807)"), Text("'<i1'", "(0, 9223372036854775808)"), "below 2^63"},
+      {Text("'<M8[D]'", "(0,)"), Text("'<M8[]'", "(0,)"), "unknown type"},
+      {Text("'<M8[9/3D]'", "(0,)"), Text("'<M8[9 3D]'", "(0,)"), "unknown type"},
+      {Text(absl::StrCat("'<m8[", Many("1", 30), "]'"), "(0,)"),
+       Text(absl::StrCat("'<m8[", Many("1", 31), "]'"), "(0,)"), "unknown type"},
+      {"{'descr':'<i4','fortran_order':True,'shape':(0,)}", "{'descr':'<i4','fortran_order':True_,'shape':(0,)}",
+       "True or False"},
+      {"{'descr':'<i4','fortran_order':False,'shape':()}", "{'descr':'<i4','fortran_order':False1,'shape':()}",
+       "True or False"},
+  };
+  for (const auto& bound : kBounds) {
+    SCOPED_TRACE(bound.says);
+    const bool is_scalar = bound.read.find("'shape':()") != std::string::npos;
+    EXPECT_OK(Open(File(bound.read, is_scalar ? "1234" : "")).status());
+    EXPECT_THAT(Open(File(bound.refused, is_scalar ? "1234" : "")), StatusIs(Code::kDataLoss, HasSubstr(bound.says)));
+  }
+}
+
 TEST(NpyHeader, SeveralArraysInOneFile) {
   const std::string first = File(Text("'<f4'", "(2,)"), "aaaabbbb");
   const std::string second = File(Text("[('x','<i4')]", "(1,)"), "cccc");
