@@ -12,16 +12,12 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "benchmark/benchmark.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
@@ -30,13 +26,16 @@
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/benchmarks/bar_data.h"
+#include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 
 namespace tensorcask {
 namespace {
 
+using benchmarks::Folder;
 using benchmarks::Keep;
 using benchmarks::NameOf;
+using benchmarks::Require;
 using benchmarks::SaveInShards;
 using benchmarks::SecondsOf;
 
@@ -44,36 +43,9 @@ constexpr size_t kTensors = 64;
 constexpr size_t kTensorBytes = size_t{4} << 20;
 constexpr size_t kBytes = kTensors * kTensorBytes;
 
-// A folder that goes with the process.
-class Folder {
- public:
-  Folder() : path_((std::filesystem::temp_directory_path() / "tensorcask-bench-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) abort();
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string Path(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 const Folder& TheFolder() {
-  static const Folder folder;
+  static const Folder folder = Folder::OnDisk();  // goes with the process
   return folder;
-}
-
-void Require(const absl::Status& status) {
-  if (status.ok()) return;
-  fprintf(stderr, "%s\n", status.ToString().c_str());
-  abort();
-}
-template <typename T>
-T Require(absl::StatusOr<T> value) {
-  Require(value.status());
-  return *std::move(value);
 }
 
 std::vector<Tensor> MakeTensors(uint32_t start) {

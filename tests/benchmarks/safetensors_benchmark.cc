@@ -12,14 +12,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
@@ -28,48 +23,25 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/benchmarks/bar_data.h"
+#include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/measure.h"
 
 namespace tensorcask {
 namespace {
 
+using benchmarks::Folder;
 using benchmarks::Keep;
 using benchmarks::MedianRatio;
+using benchmarks::Require;
 
 constexpr size_t kTensors = 64;
 constexpr int64_t kTensorElements = int64_t{1} << 20;  // float32: 4 MiB
 constexpr size_t kBytes = kTensors * static_cast<size_t>(kTensorElements) * 4;
 constexpr int kRounds = 11;
 
-void Require(const absl::Status& status) {
-  if (status.ok()) return;
-  fprintf(stderr, "%s\n", status.ToString().c_str());
-  abort();
-}
-template <typename T>
-T Require(absl::StatusOr<T> value) {
-  Require(value.status());
-  return *std::move(value);
-}
-
-// A folder that goes with the process.
-class Folder {
- public:
-  Folder() : path_((std::filesystem::temp_directory_path() / "tensorcask-bench-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) abort();
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string Path(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 const Folder& TheFolder() {
-  static const Folder folder;
+  static const Folder folder = Folder::OnDisk();  // goes with the process
   return folder;
 }
 
