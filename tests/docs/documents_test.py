@@ -291,7 +291,7 @@ class Formats(unittest.TestCase):
 
 class KeysOfLs(unittest.TestCase):
     def test_the_guide_has_the_keys_of_the_document(self):
-        columns = read("tools/ls.cc").partition("\nconst Column kColumns[] = {\n")[2].partition("\n};\n")[0]
+        columns = read("tools/commands/ls.cc").partition("\nconst Column kColumns[] = {\n")[2].partition("\n};\n")[0]
         keys = re.findall(r'^    \{"(\w+)",', columns, re.MULTILINE)
         self.assertGreater(len(keys), 14)
         table = read("docs/guide/tool.md").partition("\n| Key | Value | Absent or null |\n")[2].partition("\n\n")[0]
