@@ -35,7 +35,7 @@
 #include "tensorcask/tensor/summary.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tools/page_server.h"
-#include "tensorcask/tools/report.h"
+#include "tensorcask/tools/report_request.h"
 #include "tensorcask/tools/subcommand.h"
 
 extern char** environ;

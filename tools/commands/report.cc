@@ -18,7 +18,7 @@
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/rename.h"
-#include "tensorcask/tools/report.h"
+#include "tensorcask/tools/report_request.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {

@@ -1,7 +1,7 @@
-// What report and browse share: which files a page shows, and how it is made.
+// What the commands report and browse share: which files a page shows, and how it is made (commands/report.cc).
 
-#ifndef TENSORCASK_TOOLS_REPORT_H_
-#define TENSORCASK_TOOLS_REPORT_H_
+#ifndef TENSORCASK_TOOLS_REPORT_REQUEST_H_
+#define TENSORCASK_TOOLS_REPORT_REQUEST_H_
 
 #include <memory>
 #include <string>
@@ -36,4 +36,4 @@ absl::StatusOr<std::string> MakePage(absl::string_view command, const ReportRequ
 
 }  // namespace tensorcask::tools
 
-#endif  // TENSORCASK_TOOLS_REPORT_H_
+#endif  // TENSORCASK_TOOLS_REPORT_REQUEST_H_
