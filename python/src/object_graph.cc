@@ -29,8 +29,7 @@ nb::list Decode(const nb::bytes& message, nb::handle where) {
   const absl::string_view bytes(message.c_str(), message.size());
   const std::string context = FromText(where, "where");
   const ObjectGraph graph = Take(WithoutGil([&]() -> absl::StatusOr<ObjectGraph> {
-    absl::StatusOr<ObjectGraph> decoded = DecodeObjectGraph(bytes);
-    if (!decoded.ok()) return Annotate(decoded.status(), context);
+    CASK_ASSIGN_OR_ANNOTATE(ObjectGraph decoded, DecodeObjectGraph(bytes), context);
     return decoded;
   }));
   nb::list nodes;

@@ -207,13 +207,11 @@ class GgufEditor {
     read.file_system = options_.file_system;
     ListingBudget budget(options_.limits);
     CASK_ASSIGN_OR_RETURN(const Model model, OpenModel(path, {read, options_.limits, &budget}));
-    const absl::Status valid = CheckNames(model);
-    if (!valid.ok()) return Annotate(valid, path);
+    CASK_ANNOTATE_IF_ERROR(CheckNames(model), path);
     std::vector<PartEditor> parts;
     for (const Part& part : model.parts) {
       parts.emplace_back(edits_, part);
-      const absl::Status planned = parts.back().Plan(model.parts[0], model.values, edits_.removed.size());
-      if (!planned.ok()) return Annotate(planned, part.file->name());
+      CASK_ANNOTATE_IF_ERROR(parts.back().Plan(model.parts[0], model.values, edits_.removed.size()), part.file->name());
     }
     CASK_ASSIGN_OR_RETURN(const std::vector<NewPart> written, ChooseFiles(path, parts));
     FileEditResult result;
@@ -243,8 +241,7 @@ class GgufEditor {
     }
     for (const auto& [from, to] : edits_.renames) {
       if (!names.contains(from)) return absl::NotFoundError(absl::StrCat("there is no tensor ", Quoted(from)));
-      const absl::Status valid = CheckTensorName(to);
-      if (!valid.ok()) return Annotate(valid, absl::StrCat("tensor ", Quoted(from), " as ", Quoted(to)));
+      CASK_ANNOTATE_IF_ERROR(CheckTensorName(to), absl::StrCat("tensor ", Quoted(from), " as ", Quoted(to)));
     }
     return absl::OkStatus();
   }

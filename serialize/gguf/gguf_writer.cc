@@ -83,9 +83,9 @@ class GgufWriter::Impl {
   }
 
   absl::Status SetParsed(absl::string_view name, absl::string_view text, const std::optional<Value>& old) {
-    const absl::StatusOr<ValueTree> value = gguf::ParseValue(text, old);
-    if (!value.ok()) return Annotate(value.status(), absl::StrCat(path_, ": key ", Quoted(name)));
-    return SetValue(name, value->root());
+    CASK_ASSIGN_OR_ANNOTATE(const ValueTree value, gguf::ParseValue(text, old),
+                            absl::StrCat(path_, ": key ", Quoted(name)));
+    return SetValue(name, value.root());
   }
 
   absl::Status Declare(absl::string_view name, const gguf::ElementType* type, const TensorShape& shape_in_memory) {

@@ -149,10 +149,10 @@ absl::StatusOr<Hdf5Reader> Hdf5Reader::OpenSource(std::shared_ptr<const ByteSour
                                                   const Hdf5ReaderOptions& options) {
   const std::shared_ptr<ListingBudget> listing =
       options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
-  absl::StatusOr<hdf5::Directory> directory =
-      hdf5::ReadDirectory(source, options.dtype_of_opaque_elements, options.limits, listing.get());
-  if (!directory.ok()) return Annotate(directory.status(), source->name());
-  return Hdf5Reader(std::make_unique<const hdf5::ReaderImpl>(std::move(source), *std::move(directory), options));
+  CASK_ASSIGN_OR_ANNOTATE(hdf5::Directory directory,
+                          hdf5::ReadDirectory(source, options.dtype_of_opaque_elements, options.limits, listing.get()),
+                          source->name());
+  return Hdf5Reader(std::make_unique<const hdf5::ReaderImpl>(std::move(source), std::move(directory), options));
 }
 
 bool Hdf5Reader::LooksLikeHdf5(absl::string_view first_bytes) {

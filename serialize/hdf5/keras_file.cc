@@ -37,8 +37,8 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadMember(const ByteSource& file, const Zi
     CASK_RETURN_IF_ERROR(stream.Finish());
     return bytes;
   };
-  absl::StatusOr<RefPtr<TensorBuffer>> bytes = read();
-  if (!bytes.ok()) return Annotate(bytes.status(), absl::StrCat(file.name(), ": member ", Quoted(member.name)));
+  CASK_ASSIGN_OR_ANNOTATE(RefPtr<TensorBuffer> bytes, read(),
+                          absl::StrCat(file.name(), ": member ", Quoted(member.name)));
   return bytes;
 }
 

@@ -40,8 +40,7 @@ class ModelEditor {
     ReadOptions read;
     read.file_system = options_.file_system;
     CASK_ASSIGN_OR_RETURN(file_, OpenFileSource(path, read));
-    const absl::Status planned = Plan();
-    if (!planned.ok()) return Annotate(planned, path);
+    CASK_ANNOTATE_IF_ERROR(Plan(), path);
     FileEditResult result;
     result.notes = std::move(found_.notes);
     result.files.push_back(options_.output.empty() ? path : options_.output);
@@ -125,9 +124,8 @@ class ModelEditor {
       names_.insert(to);
     }
     for (const std::string& name : edits_.removed) {
-      const absl::StatusOr<const FoundTensor*> tensor = locate(name);
-      if (!tensor.ok()) return Annotate(tensor.status(), absl::StrCat("tensor ", Quoted(name)));
-      removed_.insert((*tensor)->message.begin);
+      CASK_ASSIGN_OR_ANNOTATE(const FoundTensor* const tensor, locate(name), absl::StrCat("tensor ", Quoted(name)));
+      removed_.insert(tensor->message.begin);
       names_.insert(name);
     }
     return absl::OkStatus();

@@ -79,10 +79,9 @@ class DcpReaderImpl {
     CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(bytes.data(), bytes.size())));
     const std::shared_ptr<ListingBudget> budget =
         options.listing != nullptr ? options.listing : std::make_shared<ListingBudget>(options.limits);
-    absl::StatusOr<DcpMetadata> metadata = ReadDcpMetadata(bytes, options.limits, budget.get());
-    if (!metadata.ok()) return Annotate(metadata.status(), path);
+    CASK_ASSIGN_OR_ANNOTATE(DcpMetadata metadata, ReadDcpMetadata(bytes, options.limits, budget.get()), path);
     CASK_ASSIGN_OR_RETURN(DcpItems items, DcpItems::Of(path, options));
-    std::unique_ptr<DcpReaderImpl> reader(new DcpReaderImpl(path, *std::move(metadata), std::move(items), options));
+    std::unique_ptr<DcpReaderImpl> reader(new DcpReaderImpl(path, std::move(metadata), std::move(items), options));
     CASK_RETURN_IF_ERROR(reader->CheckItems());
     CASK_RETURN_IF_ERROR(reader->List(budget.get()));
     return reader;
@@ -443,10 +442,10 @@ class DcpReaderImpl {
   }
 
   absl::Status Keep(DcpEntry entry, const Source& source, ListingBudget* budget) {
-    const absl::Status charged = budget->Charge(sizeof(DcpEntry) + sizeof(Source) + entry.name.size() +
-                                                sizeof(int64_t) * static_cast<uint64_t>(entry.shape.rank()) +
-                                                entry.read_status.message().size());
-    if (!charged.ok()) return Annotate(charged, path_);
+    CASK_ANNOTATE_IF_ERROR(budget->Charge(sizeof(DcpEntry) + sizeof(Source) + entry.name.size() +
+                                          sizeof(int64_t) * static_cast<uint64_t>(entry.shape.rank()) +
+                                          entry.read_status.message().size()),
+                           path_);
     entries_.push_back(std::move(entry));
     sources_.push_back(source);
     return absl::OkStatus();

@@ -169,8 +169,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenTorchIndex(const ByteSource& 
   }
   std::string text(static_cast<size_t>(file.size_bytes()), '\0');
   CASK_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(text.data(), text.size())));
-  absl::StatusOr<safetensors::ModelIndex> index = safetensors::ParseModelIndex(text, options.limits);
-  if (!index.ok()) return Annotate(index.status(), path);
+  CASK_ASSIGN_OR_ANNOTATE(safetensors::ModelIndex index, safetensors::ParseModelIndex(text, options.limits), path);
   if (options.listing == nullptr) options.listing = std::make_shared<ListingBudget>(options.limits);
   options.listing->AddIndex(text.size());
   CASK_ASSIGN_OR_RETURN(const ContainedFolder folder,
@@ -178,10 +177,10 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenTorchIndex(const ByteSource& 
   archive::ShardedParts parts;
   parts.path = path;
   parts.format = "torch";
-  parts.metadata = std::move(index->metadata);
-  parts.notes = std::move(index->notes);
+  parts.metadata = std::move(index.metadata);
+  parts.notes = std::move(index.notes);
   std::set<std::string> names;
-  for (const auto& [tensor, shard] : index->files) names.insert(shard);
+  for (const auto& [tensor, shard] : index.files) names.insert(shard);
   for (const std::string& name : names) {
     const absl::StatusOr<std::shared_ptr<const ByteSource>> shard = folder.Open(name);
     absl::StatusOr<std::unique_ptr<ArchiveReader>> reader =
@@ -199,7 +198,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenTorchIndex(const ByteSource& 
       return reader.status();
     }
   }
-  parts.index = std::move(index->files);
+  parts.index = std::move(index.files);
   return archive::MakeShardedReader(std::move(parts), options.listing.get());
 }
 

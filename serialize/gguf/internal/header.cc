@@ -145,14 +145,10 @@ absl::StatusOr<std::vector<HeaderKey>> ParseKeys(uint64_t count, HeaderCursor* c
   ValueParser values(cursor, memory);
   for (uint64_t i = 0; i < count; ++i) {
     HeaderKey key;
-    absl::StatusOr<std::string> name = cursor->Text(kMaxKeyNameBytes);
-    if (!name.ok()) return Annotate(name.status(), absl::StrCat("name of key ", i));
-    if (name->empty()) return absl::DataLossError(absl::StrCat("key ", i, " has an empty name"));
-    key.name = *std::move(name);
+    CASK_ASSIGN_OR_ANNOTATE(key.name, cursor->Text(kMaxKeyNameBytes), absl::StrCat("name of key ", i));
+    if (key.name.empty()) return absl::DataLossError(absl::StrCat("key ", i, " has an empty name"));
     key.offset = cursor->position();
-    absl::StatusOr<ValueTree::Id> value = values.TypedValue();
-    if (!value.ok()) return Annotate(value.status(), absl::StrCat("key ", Quoted(key.name)));
-    key.value = *value;
+    CASK_ASSIGN_OR_ANNOTATE(key.value, values.TypedValue(), absl::StrCat("key ", Quoted(key.name)));
     key.stored_bytes = cursor->position() - key.offset;
     CASK_RETURN_IF_ERROR(Charge(*cursor, sizeof(HeaderKey) + 2 * key.name.size(), memory));
     keys.push_back(std::move(key));
@@ -216,9 +212,8 @@ absl::StatusOr<std::vector<HeaderTensor>> ParseTensors(uint64_t count, uint64_t 
   uint64_t next = 0;  // where the data of the next tensor begins
   for (uint64_t i = 0; i < count; ++i) {
     HeaderTensor tensor;
-    absl::StatusOr<std::string> name = cursor->Text(LimitOf(limits.max_name_bytes));
-    if (!name.ok()) return Annotate(name.status(), absl::StrCat("name of tensor ", i));
-    tensor.name = *std::move(name);
+    CASK_ASSIGN_OR_ANNOTATE(tensor.name, cursor->Text(LimitOf(limits.max_name_bytes)),
+                            absl::StrCat("name of tensor ", i));
     const absl::Status status = [&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(ParseSizes(cursor, &tensor));
       CASK_ASSIGN_OR_RETURN(tensor.offset, cursor->Number<uint64_t>());

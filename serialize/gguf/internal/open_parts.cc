@@ -171,37 +171,35 @@ absl::StatusOr<Model> OpenAll(std::shared_ptr<const ByteSource> file, const std:
   ValueTree values;
   CASK_ASSIGN_OR_RETURN(Part named, OpenPart(std::move(file), options, {&values, options.budget}));
   const std::string name = named.file->name();
-  const absl::StatusOr<Split> split = SplitOf(named.header, values);
-  if (!split.ok()) return Annotate(split.status(), name);
+  CASK_ASSIGN_OR_ANNOTATE(const Split split, SplitOf(named.header, values), name);
   Model model;
-  if (split->count == 1) {
+  if (split.count == 1) {
     model.values = std::move(values);
     model.parts.push_back(std::move(named));
-    return Finish(std::move(model), *split);
+    return Finish(std::move(model), split);
   }
-  const std::string end = EndOfName(split->number, split->count);
+  const std::string end = EndOfName(split.number, split.count);
   if (path == nullptr || !absl::EndsWith(*path, end)) {
-    return absl::FailedPreconditionError(absl::StrCat(name, ": is part ", split->number + 1, " of ", split->count,
+    return absl::FailedPreconditionError(absl::StrCat(name, ": is part ", split.number + 1, " of ", split.count,
                                                       " of a model; the others are found only if its name ends in ",
                                                       end));
   }
   const std::string prefix = path->substr(0, path->size() - end.size());
-  for (uint64_t number = 0; number < split->count; ++number) {
-    const std::string part_path = absl::StrCat(prefix, EndOfName(number, split->count));
+  for (uint64_t number = 0; number < split.count; ++number) {
+    const std::string part_path = absl::StrCat(prefix, EndOfName(number, split.count));
     absl::StatusOr<std::shared_ptr<const ByteSource>> opened = OpenFileSource(part_path, options.read);
     if (!opened.ok()) {
       return AppendToMessage(
-          opened.status(), absl::StrCat("; it is part ", number + 1, " of ", split->count, " of the model of ", *path));
+          opened.status(), absl::StrCat("; it is part ", number + 1, " of ", split.count, " of the model of ", *path));
     }
     ValueTree of_part;
     ValueTree* const tree = number == 0 ? &model.values : &of_part;
     CASK_ASSIGN_OR_RETURN(Part part, OpenPart(*std::move(opened), options, {tree, options.budget}));
-    const absl::StatusOr<Split> says = SplitOf(part.header, *tree);
-    if (!says.ok()) return Annotate(says.status(), part_path);
-    if (says->number != number || says->count != split->count || says->tensors != split->tensors) {
-      return absl::DataLossError(absl::StrCat(part_path, ": is part ", says->number + 1, " of ", says->count, " with ",
-                                              says->tensors.value_or(0), " tensors in all; wanted part ", number + 1,
-                                              " of ", split->count, " with ", split->tensors.value_or(0)));
+    CASK_ASSIGN_OR_ANNOTATE(const Split says, SplitOf(part.header, *tree), part_path);
+    if (says.number != number || says.count != split.count || says.tensors != split.tensors) {
+      return absl::DataLossError(absl::StrCat(part_path, ": is part ", says.number + 1, " of ", says.count, " with ",
+                                              says.tensors.value_or(0), " tensors in all; wanted part ", number + 1,
+                                              " of ", split.count, " with ", split.tensors.value_or(0)));
     }
     model.parts.push_back(std::move(part));
   }
@@ -209,7 +207,7 @@ absl::StatusOr<Model> OpenAll(std::shared_ptr<const ByteSource> file, const std:
   for (size_t i = 1; i < model.parts.size(); ++i) {
     CASK_RETURN_IF_ERROR(Annotate(keys.Compare(model.parts[i]), model.parts[i].file->name()));
   }
-  return Finish(std::move(model), *split);
+  return Finish(std::move(model), split);
 }
 
 }  // namespace

@@ -140,8 +140,7 @@ class HeaderReader {
 
 absl::StatusOr<std::vector<Message>> ReadObjectHeader(uint64_t address, File* file) {
   HeaderReader reader(file);
-  const absl::Status status = reader.Read(address);
-  if (!status.ok()) return Annotate(status, absl::StrCat("the object header at ", address));
+  CASK_ANNOTATE_IF_ERROR(reader.Read(address), absl::StrCat("the object header at ", address));
   return std::move(reader).messages();
 }
 

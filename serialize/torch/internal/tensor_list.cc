@@ -35,11 +35,11 @@ absl::StatusOr<std::vector<ListedTensor>> FindInAllParts(const TorchFile& file, 
                                                          const DecodeLimits& limits, ListingBudget* budget) {
   std::vector<ListedTensor> all;
   for (size_t part = 0; part < file.parts.size(); ++part) {
-    absl::StatusOr<std::vector<NamedTensor>> found =
-        FindTensors(file.parts[part].pickle, file.parts[part].name, form, limits, budget);
-    if (!found.ok()) return Annotate(found.status(), file.source->name());
-    all.reserve(all.size() + found->size());
-    for (NamedTensor& tensor : *found) all.push_back({std::move(tensor.name), {part, tensor.object}});
+    CASK_ASSIGN_OR_ANNOTATE(std::vector<NamedTensor> found,
+                            FindTensors(file.parts[part].pickle, file.parts[part].name, form, limits, budget),
+                            file.source->name());
+    all.reserve(all.size() + found.size());
+    for (NamedTensor& tensor : found) all.push_back({std::move(tensor.name), {part, tensor.object}});
   }
   return all;
 }
@@ -243,8 +243,7 @@ absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits
       const std::optional<size_t> twin = twins.Find(*entry.storage_id, tensor.source, place);
       if (twin.has_value()) entry.alias_of = list.entries[*twin].name;
     }
-    const absl::Status charged = budget->Charge(MemoryOf(entry));
-    if (!charged.ok()) return Annotate(charged, file.source->name());
+    CASK_ANNOTATE_IF_ERROR(budget->Charge(MemoryOf(entry)), file.source->name());
     if (place.storage != nullptr) tensor.source.begin = place.begin();
     list.entries.push_back(std::move(entry));
     list.sources.push_back(tensor.source);
