@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -147,10 +148,8 @@ class SourceFile final : public ByteSource {
  private:
   absl::StatusOr<std::shared_ptr<const ByteSource>> Open() const { return OpenFileSource(path_, read_); }
   static FileId IdOf(const ByteSource& file) {
-    FileSystem* files = nullptr;
-    IoResult handle = -1;
-    FileInfo info;
-    return file.GetFile(&files, &handle) && files->DescribeOpen(handle, &info) >= 0 ? info.id : FileId();
+    const std::optional<FileInfo> info = DescribeOpenFile(file);
+    return info.has_value() ? info->id : FileId();
   }
 
   const std::string path_;

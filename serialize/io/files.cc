@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -22,6 +23,15 @@ absl::StatusOr<FileInfo> DescribeFile(const std::string& path, FileSystem* files
   // Abseil has the same code for a device that is gone, where something is at the path.
   if (found == -ENOENT || !absl::IsNotFound(error)) return error;
   return WithErrorNumber(absl::UnavailableError(error.message()), static_cast<int>(-found));
+}
+
+std::optional<FileInfo> DescribeOpenFile(const ByteSource& source) {
+  FileSystem* files = nullptr;
+  IoResult handle = -1;
+  if (!source.GetFile(&files, &handle)) return std::nullopt;
+  FileInfo info;
+  if (RetryInterrupted([&] { return files->DescribeOpen(handle, &info); }) < 0) return std::nullopt;
+  return info;
 }
 
 bool IsThere(const std::string& path, FileSystem* files) {

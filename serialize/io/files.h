@@ -8,6 +8,7 @@
 #ifndef TENSORCASK_SERIALIZE_IO_FILES_H_
 #define TENSORCASK_SERIALIZE_IO_FILES_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +20,13 @@
 
 namespace tensorcask {
 
+class ByteSource;
+
 // What is at `path`, or what a link there leads to. Errors: NotFound if nothing is there.
 absl::StatusOr<FileInfo> DescribeFile(const std::string& path, FileSystem* files,
                                       absl::string_view action = "look at the file");
+// The open file that has the bytes of `source`; empty if there is none, or its system does not tell.
+std::optional<FileInfo> DescribeOpenFile(const ByteSource& source);
 // True if something is at `path`. False also if the system does not tell.
 bool IsThere(const std::string& path, FileSystem* files);
 

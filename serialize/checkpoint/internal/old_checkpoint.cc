@@ -43,10 +43,8 @@ absl::StatusOr<std::set<int>> NumShardsInNames(const std::string& prefix, FileSy
 
 // False where the file system cannot tell the file from others.
 bool HasKnownId(const ByteSource& file) {
-  FileSystem* files = nullptr;
-  IoResult handle = -1;
-  FileInfo info;
-  return file.GetFile(&files, &handle) && files->DescribeOpen(handle, &info) >= 0 && info.id.is_known();
+  const std::optional<FileInfo> info = DescribeOpenFile(file);
+  return info.has_value() && info->id.is_known();
 }
 
 }  // namespace

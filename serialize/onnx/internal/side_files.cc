@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/tensor/base/sha1.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -30,11 +32,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> SideFiles::Open(size_t number)
   if (!folder_) folder_ = open_folder_();
   CASK_RETURN_IF_ERROR(folder_->status());
   CASK_ASSIGN_OR_RETURN(file.source, (**folder_).Open(file.location));
-  FileSystem* files = nullptr;
-  IoResult handle = -1;
-  FileInfo info;
-  file.has_other_names =
-      file.source->GetFile(&files, &handle) && files->DescribeOpen(handle, &info) >= 0 && info.num_names > 1;
+  const std::optional<FileInfo> info = DescribeOpenFile(*file.source);
+  file.has_other_names = info.has_value() && info->num_names > 1;
   return file.source;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/sharded/internal/exchange.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -79,12 +80,9 @@ absl::StatusOr<std::string> ReadIndex(const std::string& prefix, const Checkpoin
   const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, read);
   if (absl::IsNotFound(file.status())) return sent;
   CASK_RETURN_IF_ERROR(file.status());
-  FileSystem* files = nullptr;
-  IoResult handle = -1;
-  FileInfo info;
-  if ((*file)->GetFile(&files, &handle) && files->DescribeOpen(handle, &info) < 0) info.id = FileId();
-  AppendVarint(info.id.device, &sent);
-  AppendVarint(info.id.number, &sent);
+  const FileId id = DescribeOpenFile(**file).value_or(FileInfo()).id;
+  AppendVarint(id.device, &sent);
+  AppendVarint(id.number, &sent);
   const size_t begin = sent.size();
   sent.resize(begin + (*file)->size_bytes());
   CASK_RETURN_IF_ERROR((*file)->ReadAt(0, absl::MakeSpan(sent).subspan(begin)));
