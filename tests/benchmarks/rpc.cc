@@ -9,7 +9,8 @@
 //   ours, tls            a tensor by TensorServer and PullInto, without and with TLS, checksums on
 //   strided, turned      the same from `ours`, into rows that lie apart, and into columns
 //   raw, raw_tls         the same bytes as messages of gRPC of 1 MiB, which are copied to the same memory
-//   socket               a loop of send and recv
+//   socket               a loop of send and recv: no checksums, no names, nothing but the bytes of one tensor
+//   summed               the same with what ours guarantees: a header and a crc32c for each MiB, on both sides
 //   message              one TensorProto as the answer of a call
 
 #include <arpa/inet.h>
@@ -47,6 +48,7 @@
 #include "tensorcask/serialize/rpc/tensor_server.h"
 #include "tensorcask/serialize/rpc/tls.h"
 #include "tensorcask/tensor/base/check.h"
+#include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/benchmarks/measure.h"
@@ -120,8 +122,35 @@ sockaddr_in Loopback(int port) {
   return address;
 }
 
+struct LoopHeader {
+  uint64_t offset;
+  uint64_t size;
+  uint32_t crc32c;
+};
+
+bool SendAll(int peer, absl::string_view bytes, int flags) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(peer, bytes.data(), bytes.size(), MSG_NOSIGNAL | flags);
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+// One tensor, in pieces; with `sums` each has a header.
+void SendPieces(int peer, absl::string_view bytes, bool sums) {
+  for (size_t offset = 0; offset < bytes.size(); offset += kPieceBytes) {
+    const absl::string_view piece = bytes.substr(offset, kPieceBytes);
+    if (sums) {
+      const LoopHeader header = {offset, piece.size(), Crc32c(piece)};
+      if (!SendAll(peer, {reinterpret_cast<const char*>(&header), sizeof(header)}, MSG_MORE)) return;
+    }
+    if (!SendAll(peer, piece, 0)) return;
+  }
+}
+
 // Sends `bytes` over each connection, again for each byte that comes. Returns the port.
-int ServeOverSockets(absl::string_view bytes) {
+int ServeOverSockets(absl::string_view bytes, bool sums) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = Loopback(0);
   socklen_t size = sizeof(address);
@@ -131,13 +160,7 @@ int ServeOverSockets(absl::string_view bytes) {
     while (true) {
       const int peer = accept(listener, nullptr, nullptr);
       char begin = 0;
-      while (recv(peer, &begin, 1, 0) == 1) {
-        for (absl::string_view rest = bytes; !rest.empty();) {
-          const ssize_t sent = send(peer, rest.data(), std::min(rest.size(), kPieceBytes), MSG_NOSIGNAL);
-          if (sent <= 0) break;
-          rest.remove_prefix(static_cast<size_t>(sent));
-        }
-      }
+      while (recv(peer, &begin, 1, 0) == 1) SendPieces(peer, bytes, sums);
       close(peer);
     }
   }).detach();
@@ -146,21 +169,34 @@ int ServeOverSockets(absl::string_view bytes) {
 
 class SocketClient {
  public:
-  explicit SocketClient(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+  SocketClient(int port, bool sums) : socket_(socket(AF_INET, SOCK_STREAM, 0)), sums_(sums) {
     const sockaddr_in address = Loopback(port);
     CASK_CHECK(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0, "connect");
   }
   void Pull(absl::Span<char> out) const {
     CASK_CHECK(send(socket_, "b", 1, 0) == 1, "send");
     for (size_t done = 0; done < out.size();) {
-      const ssize_t got = recv(socket_, out.data() + done, std::min(out.size() - done, kPieceBytes), 0);
-      CASK_CHECK(got > 0, "recv");
-      done += static_cast<size_t>(got);
+      LoopHeader header = {done, std::min(out.size() - done, kPieceBytes), 0};
+      if (sums_) Receive({reinterpret_cast<char*>(&header), sizeof(header)});
+      CASK_CHECK(header.offset == done && header.size <= out.size() - done, "header");
+      const absl::Span<char> piece = out.subspan(done, header.size);
+      Receive(piece);
+      CASK_CHECK(!sums_ || Crc32c({piece.data(), piece.size()}) == header.crc32c, "sum");
+      done += piece.size();
     }
   }
 
  private:
+  void Receive(absl::Span<char> out) const {
+    while (!out.empty()) {
+      const ssize_t got = recv(socket_, out.data(), out.size(), 0);
+      CASK_CHECK(got > 0, "recv");
+      out.remove_prefix(static_cast<size_t>(got));
+    }
+  }
+
   const int socket_;
+  const bool sums_;
 };
 
 std::shared_ptr<grpc::Channel> RawChannel(int port, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
@@ -257,8 +293,9 @@ int Serve(int64_t mebibytes, const std::string& certificate, const std::string& 
   const RawServer raw(bytes, grpc::InsecureServerCredentials(), /*as_proto=*/false);
   const RawServer raw_tls(bytes, options.credentials, /*as_proto=*/false);
   const RawServer message(bytes, grpc::InsecureServerCredentials(), /*as_proto=*/true);
-  std::printf("ours %d\ntls %d\nraw %d\nraw_tls %d\nmessage %d\nsocket %d\n", (*server)->port(), (*tls_server)->port(),
-              raw.port(), raw_tls.port(), message.port(), ServeOverSockets(bytes));
+  std::printf("ours %d\ntls %d\nraw %d\nraw_tls %d\nmessage %d\nsocket %d\nsummed %d\n", (*server)->port(),
+              (*tls_server)->port(), raw.port(), raw_tls.port(), message.port(),
+              ServeOverSockets(bytes, /*sums=*/false), ServeOverSockets(bytes, /*sums=*/true));
   std::fflush(stdout);
   char byte = 0;
   while (read(STDIN_FILENO, &byte, 1) > 0) continue;
@@ -295,8 +332,8 @@ class Transfers {
       auto stub = std::make_shared<MessageStub>(RawChannel(port, credentials));
       return [this, stub] { PullMessage(stub.get(), out_); };
     }
-    if (name == "socket") {
-      auto client = std::make_shared<SocketClient>(port);
+    if (name == "socket" || name == "summed") {
+      auto client = std::make_shared<SocketClient>(port, /*sums=*/name == "summed");
       return [this, client] { client->Pull(out_); };
     }
     RemoteOptions options;
