@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/compare_archives.h"
@@ -371,15 +372,60 @@ class Run {
   std::unordered_map<std::string, std::vector<float>> samples_;  // of the step before
 };
 
-// The last number in the name of a file, or -1.
-int64_t LastNumber(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
+// The last number in a name, or -1.
+int64_t LastNumberIn(absl::string_view name) {
   size_t end = name.size();
   while (end > 0 && !absl::ascii_isdigit(static_cast<unsigned char>(name[end - 1]))) --end;
   size_t start = end;
   while (start > 0 && absl::ascii_isdigit(static_cast<unsigned char>(name[start - 1]))) --start;
   int64_t number = -1;
   return absl::SimpleAtoi(name.substr(start, end - start), &number) ? number : -1;
+}
+
+// "run/checkpoint-500/model.safetensors" -> {"checkpoint-500", "model.safetensors"}
+std::pair<absl::string_view, absl::string_view> FolderAndName(absl::string_view path) {
+  path = absl::StripSuffix(path, "/");
+  const size_t slash = path.rfind('/');
+  if (slash == absl::string_view::npos) return {"", path};
+  const absl::string_view folder = path.substr(0, slash);
+  const size_t before = folder.rfind('/');
+  return {before == absl::string_view::npos ? folder : folder.substr(before + 1), path.substr(slash + 1)};
+}
+
+// The last number in the name of a file, else in that of its folder, or -1.
+int64_t StepNumber(absl::string_view path) {
+  const auto [folder, name] = FolderAndName(path);
+  const int64_t number = LastNumberIn(name);
+  return number >= 0 ? number : LastNumberIn(folder);
+}
+
+// The weights among the archives in the folder of one step, beside which the state of an optimizer may lie; "" if that
+// cannot be told.
+std::string WeightsAmong(const std::vector<std::string>& archives) {
+  if (archives.size() == 1) return archives[0];
+  for (const absl::string_view wanted :
+       {"model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin"}) {
+    for (const std::string& path : archives) {
+      if (FolderAndName(path).second == wanted) return path;
+    }
+  }
+  return "";
+}
+
+// Of a folder whose folders are steps: run/checkpoint-500/model.safetensors.
+absl::StatusOr<std::vector<std::string>> FindInFolders(const std::string& path, ArchiveFormats formats,
+                                                       FileSystem* file_system) {
+  std::vector<std::string> found;
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(path, file_system, "list"));
+  for (const std::string& name : names) {
+    const std::string folder = absl::StrCat(absl::StripSuffix(path, "/"), "/", name);
+    if (LastNumberIn(name) < 0) continue;
+    if (DescribeFile(folder, file_system).value_or(FileInfo()).type != FileInfo::Type::kFolder) continue;
+    CASK_ASSIGN_OR_RETURN(const std::vector<std::string> archives, FindArchives(folder, formats, file_system));
+    std::string weights = WeightsAmong(archives);
+    if (!weights.empty()) found.push_back(std::move(weights));
+  }
+  return found;
 }
 
 }  // namespace
@@ -465,8 +511,8 @@ absl::StatusOr<std::string> MakeDiffReport(const ArchiveReader& a, const Archive
 }
 
 std::string ReportStepLabel(const std::string& path) {
-  const int64_t number = LastNumber(path);
-  return number >= 0 ? absl::StrCat("step ", number) : path.substr(path.rfind('/') + 1);
+  const int64_t number = StepNumber(path);
+  return number >= 0 ? absl::StrCat("step ", number) : std::string(FolderAndName(path).second);
 }
 
 absl::StatusOr<std::vector<ReportStep>> FindReportSteps(const std::string& path, ArchiveFormats formats,
@@ -474,9 +520,12 @@ absl::StatusOr<std::vector<ReportStep>> FindReportSteps(const std::string& path,
   std::vector<ReportStep> steps;
   if (DescribeFile(path, file_system).value_or(FileInfo()).type != FileInfo::Type::kFolder) return steps;
   CASK_ASSIGN_OR_RETURN(std::vector<std::string> found, FindArchives(path, formats, file_system));
+  if (found.empty()) {
+    CASK_ASSIGN_OR_RETURN(found, FindInFolders(path, formats, file_system));
+  }
   if (found.size() < 2) return steps;
   std::stable_sort(found.begin(), found.end(),
-                   [](const std::string& x, const std::string& y) { return LastNumber(x) < LastNumber(y); });
+                   [](const std::string& x, const std::string& y) { return StepNumber(x) < StepNumber(y); });
   for (const std::string& one : found) steps.push_back({one, ReportStepLabel(one)});
   return steps;
 }

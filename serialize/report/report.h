@@ -65,11 +65,13 @@ struct ReportStep {
   std::string path;
   std::string label;  // "step 100"
 };
-// "run/ckpt-100" -> "step 100"; the name of the file if it has no number.
+// "run/ckpt-100" -> "step 100", and so is "run/checkpoint-100/model.safetensors"; the name of the file if neither it
+// nor its folder has a number in its name.
 std::string ReportStepLabel(const std::string& path);
 
 // The archives of a folder as steps, in the order of the last numbers in their names; empty if `path` is not a folder
-// with several archives. Errors: from errno, naming the folder.
+// with several archives. Of a folder without archives: those in its folders that have a number in their names, each
+// with one archive, or with one that is called model or pytorch_model. Errors: from errno, naming the folder.
 absl::StatusOr<std::vector<ReportStep>> FindReportSteps(const std::string& path, ArchiveFormats formats,
                                                         FileSystem* file_system = FileSystem::Posix());
 

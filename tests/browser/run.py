@@ -43,7 +43,9 @@ class Looks(Page):
         run = self.report("--run", self.path("r-1.safetensors"), self.path("r-2.safetensors"))
         tensor = "#tensor=model.layers.1.mlp.up_proj.weight"
         return [(self.sick(), view) for view in ("#overview", "#health", "#tensors", tensor)] + [
-            (changes, "#overview"), (changes, "#changes"), (changes, "#tensors"), (changes, "#tensor=model.layers.3.self_attn.v_proj.weight"), (run, "#steps")]  # fmt: skip
+            (changes, "#overview"), (changes, "#changes"), (changes, "#tensors"), (changes, "#tensor=model.layers.3.self_attn.v_proj.weight"), (run, "#steps"), (run, "#overview"),
+            (run, "#tensor=model.conv.weight"), (self.report(self.file("empty.safetensors", {})), "#overview"),
+            (self.report(self.path("model.safetensors"), "--singular-values", "*q_proj*"), "#tensor=model.layers.1.self_attn.q_proj.weight")]  # fmt: skip
 
     def test_accessibility(self):
         if OPTIONS.axe is None:

@@ -30,6 +30,9 @@ def test_one_file(model, tmp_path):
     assert data["kind"] == "file" and not data["live"]
     assert {row[0] for row in data["archives"][0]["tensors"]} == {"w", "<b>"}
     assert [row[0] for row in data_of(tc.report(model, names="w").html)["archives"][0]["tensors"]] == ["w"]
+    tensors = data_of(tc.report(model, singular_values="w").html)["archives"][0]["tensors"]
+    (singular,) = [row[11]["s"] for row in tensors if "s" in row[11]]
+    assert singular["v"] == pytest.approx(np.linalg.svd(np.float32([[1, 2], [3, 4]]), compute_uv=False), rel=1e-6)
     report.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == report.html
     with pytest.raises(FileExistsError):

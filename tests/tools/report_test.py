@@ -61,6 +61,29 @@ class Report(Archives):
         self.assertEqual([step[0] for step in run_data["steps"]], ["step 3", "step 20", "step 100"])
         self.assertEqual(run_data["tensors"][0][1], [3, 20, 100])
 
+    def test_a_folder_of_folders_of_steps(self):
+        for step in (500, 1000, 90):
+            os.makedirs(self.path(f"trainer/checkpoint-{step}"))
+            self.model(f"m{step}", {"w": floats(step, 0)})
+            for name in ("model", "optimizer"):
+                run("convert", self.path(f"m{step}"), self.path(f"trainer/checkpoint-{step}/{name}.safetensors"))
+        os.mkdir(self.path("trainer/runs"))
+        run_data = self.data(self.path("trainer"))["run"]
+        self.assertEqual([step[0] for step in run_data["steps"]], ["step 90", "step 500", "step 1000"])
+        self.assertEqual(run_data["tensors"][0][1], [90, 500, 1000])
+        named = self.data("--run", *(self.path(f"trainer/checkpoint-{step}/model.safetensors") for step in (90, 500)))["run"]
+        self.assertEqual([step[0] for step in named["steps"]], ["step 90", "step 500"])
+
+    def test_singular_values(self):
+        data = self.data(self.a, "--singular-values", "*kernel")
+        values = data["archives"][0]["tensors"][1][11]["s"]
+        self.assertEqual((values["n"], values["rank"]), (2, 2))
+        self.assertAlmostEqual(values["v"][0], 5.464986, 6)
+        self.assertAlmostEqual(values["v"][1], 0.3659662, 6)
+        result = run("report", self.a, "-o", self.page, "--overwrite", "--singular-values", "none")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("none", result.stderr)
+
     def test_the_page_is_written_whole_or_not_at_all(self):
         self.data(self.a)
         before = read(self.page)

@@ -71,7 +71,8 @@ function changesView() {
     moved.length === 0 && h("p", { class: "card empty" }, model.pairs.some((pair) => pair.kind !== "equal") ? "No element of a tensor that both have differs." : "Nothing differs."),
     h("div", { class: "columns" },
       movedCards(moved, 20),
-      points.length > 0 && figure("Norms", "orange: the tensor changed; on the line: the norm did not", scatter(points, { label: `Norms of ${count(points.length, "tensor")} in A and B`, xLabel: "norm in A", yLabel: "norm in B" })),
+      points.length > 0 && figure("Norms", "on the line: the norm is the same", scatter(points, { label: `Norms of ${count(points.length, "tensor")} in A and B`, xLabel: "norm in A", yLabel: "norm in B" }),
+        h("p", { class: "legend" }, swatch(INK[5]), h("span", {}, "elements changed"), swatch(INK[0]), h("span", {}, "equal, or of another shape"))),
       moved.length > 1 && movedHistogram(moved), lists),
   ];
 }

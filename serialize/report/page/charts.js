@@ -95,7 +95,10 @@ function histogram(series, low, high, { label, log = false, height = 220, tickX 
     const y = (log ? d3.scaleLog().domain([0.7, most * 1.05]) : d3.scaleLinear().domain([0, most]).nice())
       .range([height - margin.bottom, margin.top]);
     const step = (width - margin.left - margin.right) / bins;
-    const bars = series.map((one, k) => svg("g", { class: "bars", fill: one.colour, opacity: series.length > 1 ? 0.62 : 1 },
+    // A second series is an outline over the bars of the first.
+    const outline = (one) => svg("path", { fill: "none", stroke: one.colour, "stroke-width": 1.75, d: `M${margin.left},${height - margin.bottom}` +
+      one.counts.map((n, i) => `V${n > 0 ? y(n).toFixed(1) : height - margin.bottom}h${step.toFixed(3)}`).join("") + `V${height - margin.bottom}` });
+    const bars = series.map((one, k) => svg("g", { class: "bars", fill: one.colour, "fill-opacity": k > 0 ? 0.18 : series.length > 1 ? 0.7 : 1 }, k > 0 && outline(one),
       one.counts.map((n, i) => {
         if (n === 0) return null;
         const top = y(n);
