@@ -40,7 +40,9 @@ nb::object PageOf(const nb::list& paths, bool is_run, nb::handle names, nb::hand
     if (!steps.empty()) inputs.assign(steps.size(), folder);
     for (size_t i = 0; i < steps.size(); ++i) inputs[i].path = steps[i].path;
   } else if (is_run || inputs.size() > 2) {
-    for (const OpenArguments& input : inputs) steps.push_back({input.path, ReportStepLabel(input.path)});
+    std::vector<std::string> names;
+    for (const OpenArguments& input : inputs) names.push_back(input.path);
+    steps = ReportStepsOf(names);
   }
   if (!steps.empty()) {
     for (OpenArguments& input : inputs) input.options.base = OpenBase(input.base);

@@ -392,11 +392,21 @@ std::pair<absl::string_view, absl::string_view> FolderAndName(absl::string_view 
   return {before == absl::string_view::npos ? folder : folder.substr(before + 1), path.substr(slash + 1)};
 }
 
-// The last number in the name of a file, else in that of its folder, or -1.
-int64_t StepNumber(absl::string_view path) {
-  const auto [folder, name] = FolderAndName(path);
-  const int64_t number = LastNumberIn(name);
-  return number >= 0 ? number : LastNumberIn(folder);
+// The part of each path that names its step: the name of the file; that of its folder if no name has a number and the
+// folders differ.
+std::vector<absl::string_view> StepNames(const std::vector<std::string>& paths) {
+  std::vector<absl::string_view> names;
+  std::vector<absl::string_view> folders;
+  for (const std::string& path : paths) {
+    const auto [folder, name] = FolderAndName(path);
+    names.push_back(name);
+    folders.push_back(folder);
+  }
+  const auto has_number = [](absl::string_view name) { return LastNumberIn(name) >= 0; };
+  const auto differs = [&](absl::string_view folder) { return folder != folders[0]; };
+  const bool by_folder =
+      std::none_of(names.begin(), names.end(), has_number) && std::any_of(folders.begin(), folders.end(), differs);
+  return by_folder ? folders : names;
 }
 
 // The weights among the archives in the folder of one step, beside which the state of an optimizer may lie; "" if that
@@ -510,9 +520,14 @@ absl::StatusOr<std::string> MakeDiffReport(const ArchiveReader& a, const Archive
   return data.Page(options.live);
 }
 
-std::string ReportStepLabel(const std::string& path) {
-  const int64_t number = StepNumber(path);
-  return number >= 0 ? absl::StrCat("step ", number) : std::string(FolderAndName(path).second);
+std::vector<ReportStep> ReportStepsOf(const std::vector<std::string>& paths) {
+  const std::vector<absl::string_view> names = StepNames(paths);
+  std::vector<ReportStep> steps;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const int64_t number = LastNumberIn(names[i]);
+    steps.push_back({paths[i], number >= 0 ? absl::StrCat("step ", number) : std::string(names[i])});
+  }
+  return steps;
 }
 
 absl::StatusOr<std::vector<ReportStep>> FindReportSteps(const std::string& path, ArchiveFormats formats,
@@ -524,10 +539,12 @@ absl::StatusOr<std::vector<ReportStep>> FindReportSteps(const std::string& path,
     CASK_ASSIGN_OR_RETURN(found, FindInFolders(path, formats, file_system));
   }
   if (found.size() < 2) return steps;
-  std::stable_sort(found.begin(), found.end(),
-                   [](const std::string& x, const std::string& y) { return StepNumber(x) < StepNumber(y); });
-  for (const std::string& one : found) steps.push_back({one, ReportStepLabel(one)});
-  return steps;
+  const std::vector<absl::string_view> names = StepNames(found);
+  std::vector<std::pair<int64_t, std::string>> numbered;
+  for (size_t i = 0; i < found.size(); ++i) numbered.emplace_back(LastNumberIn(names[i]), found[i]);
+  std::stable_sort(numbered.begin(), numbered.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  for (size_t i = 0; i < found.size(); ++i) found[i] = std::move(numbered[i].second);
+  return ReportStepsOf(found);
 }
 
 absl::StatusOr<std::string> MakeRunReport(const std::vector<ReportStep>& steps, const OpenReportStep& open,

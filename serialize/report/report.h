@@ -65,9 +65,9 @@ struct ReportStep {
   std::string path;
   std::string label;  // "step 100"
 };
-// "run/ckpt-100" -> "step 100", and so is "run/checkpoint-100/model.safetensors"; the name of the file if neither it
-// nor its folder has a number in its name.
-std::string ReportStepLabel(const std::string& path);
+// Steps with labels: "run/ckpt-100" -> "step 100". Where no file has a number in its name and their folders differ, the
+// folders name the steps: "run/checkpoint-100/model.safetensors" is "step 100", too.
+std::vector<ReportStep> ReportStepsOf(const std::vector<std::string>& paths);
 
 // The archives of a folder as steps, in the order of the last numbers in their names; empty if `path` is not a folder
 // with several archives. Of a folder without archives: those in its folders that have a number in their names, each

@@ -42,6 +42,28 @@ class Overview(Page):
         self.assertEqual(len(self.all(".crumbs button")), 0)
         self.assert_quiet()
 
+    def test_the_map_keeps_its_colours_and_suits_the_theme(self):
+        self.open(self.sick())
+        Select(self.find("#map-colour")).select_by_value("compression")
+        self.settle()
+        self.find(".treemap a").click()
+        self.settle()
+        self.browser.back()
+        self.settle()
+        self.assertEqual(self.find("#map-colour").get_attribute("value"), "compression")
+        Select(self.find("#map-colour")).select_by_value("norm")
+        self.settle()
+        fill = "return document.querySelector('.treemap a rect').getAttribute('fill')"
+        light = self.script(fill)
+        self.find("#theme").click()  # light
+        self.settle()
+        self.assertEqual(self.script(fill), light)
+        self.find("#theme").click()  # dark
+        self.settle()
+        self.assertNotEqual(self.script(fill), light)
+        self.assertEqual(self.find("#map-colour").get_attribute("value"), "norm")
+        self.assert_quiet()
+
     def test_an_empty_file_and_one_tensor(self):
         self.open(self.report(self.file("empty.safetensors", {})))
         self.assertIn("no tensors", self.text())

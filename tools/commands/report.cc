@@ -41,7 +41,7 @@ absl::StatusOr<std::string> PageOf(absl::string_view command, const ReportReques
   if (paths.size() == 1) {
     CASK_ASSIGN_OR_RETURN(steps, FindReportSteps(paths[0], Formats()));
   } else if (request.run || paths.size() > 2) {
-    for (const std::string& path : paths) steps.push_back({path, ReportStepLabel(path)});
+    steps = ReportStepsOf(paths);
   }
   if (!steps.empty()) {
     if (!request.renames.empty()) return Misuse("--rename compares two files; wanted two PATHs without --run");

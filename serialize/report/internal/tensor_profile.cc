@@ -273,16 +273,20 @@ AxisProfile ProfileAxis(const TensorProfile& profile, size_t axis, int64_t group
   std::vector<double> sums(static_cast<size_t>(used), 0);
   std::vector<double> squares = sums;
   std::vector<double> sizes = sums;
-  int64_t inner = 1;
-  for (size_t i = axis + 1; i < profile.counts.size(); ++i) inner *= profile.counts[i];
-  for (size_t i = 0; i < profile.sample.size(); ++i) {
-    const double value = profile.sample[i];
-    if (!std::isfinite(value)) continue;
-    const int64_t index = static_cast<int64_t>(i) / inner % count;
-    const auto group = static_cast<size_t>(index * used / count);
-    sums[group] += value;
-    squares[group] += value * value;
-    sizes[group] += 1;
+  size_t inner = 1;  // elements of one index in a row
+  for (size_t i = axis + 1; i < profile.counts.size(); ++i) inner *= static_cast<size_t>(profile.counts[i]);
+  const size_t all = inner * static_cast<size_t>(count);
+  for (size_t start = 0; start + all <= profile.sample.size() && all > 0;) {
+    for (int64_t index = 0; index < count; ++index, start += inner) {
+      const auto group = static_cast<size_t>(index * used / count);
+      for (size_t i = start; i < start + inner; ++i) {
+        const double value = profile.sample[i];
+        if (!std::isfinite(value)) continue;
+        sums[group] += value;
+        squares[group] += value * value;
+        sizes[group] += 1;
+      }
+    }
   }
   AxisProfile result;
   for (size_t i = 0; i < sums.size(); ++i) {

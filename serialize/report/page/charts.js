@@ -4,9 +4,16 @@ const INK = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7"].map
 // Cividis, from low to high: the same for readers who do not see all colours.
 const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 const BLUES = ["#e3eef8", "#c3daef", "#97bfe0", "#659fcd", "#3a7eb8", "#1f5e9c", "#0d3d73"];
+const BLUES_ON_DARK = ["#172b45", "#1d4470", "#28619b", "#4383bd", "#72a8d7", "#a7cbe8", "#dcebf7"];
 const DIVERGING = ["#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b"];
 
 const NOT_FINITE = [255, 0, 200];
+
+// From few to much. What is much stands out from the back of the page.
+function blues() {
+  const { theme } = document.documentElement.dataset;
+  return theme === "dark" || (theme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches) ? BLUES_ON_DARK : BLUES;
+}
 
 function parseColour(hex) {
   return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));

@@ -33,6 +33,14 @@ function show() {
   scrollTo(0, 0);
 }
 
+// The map is drawn in the colours of the theme.
+function redraw() {
+  if (route().view !== "overview") return;
+  const top = scrollY;
+  show();
+  scrollTo(0, top);
+}
+
 function drawHeader() {
   const bad = model.findings.filter((one) => ["error", "nan", "inf"].includes(one.id)).length;
   document.getElementById("views").replaceChildren(...Object.entries(VIEWS).filter(([view]) => isOffered(view)).map(([view, [title]]) =>
@@ -42,12 +50,14 @@ function drawHeader() {
   const button = document.getElementById("theme");
   let theme = "auto";
   button.hidden = false;
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   button.addEventListener("click", () => {
     theme = themes[(themes.indexOf(theme) + 1) % themes.length];
     document.documentElement.dataset.theme = theme;
     button.setAttribute("aria-label", names[theme]);
     button.title = names[theme];
     button.textContent = { auto: "◐", light: "☀", dark: "☾" }[theme];
+    redraw();
   });
 }
 
@@ -56,6 +66,12 @@ addEventListener("hashchange", () => {
   document.getElementById("main").focus({ preventScroll: true });
 });
 addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   if (event.key === "/") {
     event.preventDefault();

@@ -96,7 +96,7 @@ function treeOf(tensors) {
     node.bytes = node.items.reduce((sum, item) => sum + item.bytes, 0);
     node.tensors = node.items.reduce((sum, item) => sum + item.tensors, 0);
     node.sums = {};
-    for (const key of ["squares", "finite", "zeros", "elements", "stored"]) node.sums[key] = node.items.reduce((sum, item) => sum + item.sums[key], 0);
+    for (const key of ["squares", "finite", "zeros", "elements", "stored", "moved", "before"]) node.sums[key] = node.items.reduce((sum, item) => sum + item.sums[key], 0);
     node.sums.dtype = node.items.reduce((best, item) => (item.bytes > best.bytes ? item : best), node.items[0] || { bytes: 0, sums: {} }).sums.dtype;
   }
   return root;
@@ -104,25 +104,38 @@ function treeOf(tensors) {
 
 function sumsOf(tensor) {
   return { squares: (tensor.rms || 0) ** 2 * (tensor.finite || 0), finite: tensor.finite || 0, zeros: tensor.zeros || 0,
-    elements: tensor.measured ? tensor.elements : 0, stored: tensor.stored, dtype: tensor.dtype };
+    elements: tensor.measured ? tensor.elements : 0, stored: tensor.stored, dtype: tensor.dtype, ...movedSums(tensor.pair) };
+}
+
+// Squares of the change, and of what was there before.
+function movedSums(pair) {
+  const known = pair && pair.a && pair.norm !== null;
+  return { moved: known ? pair.norm ** 2 : 0, before: known ? (pair.a.norm || 0) ** 2 : 0 };
 }
 
 const MEASURES = {
+  moved: { title: "moved", of: "diff", value: (node) => (node.sums.before > 0 ? Math.sqrt(node.sums.moved / node.sums.before) : null), from: 0, text: (x) => movedText(x) },
   dtype: { title: "dtype", value: (node) => node.sums.dtype },
   norm: { title: "root mean square", value: (node) => (node.sums.finite > 0 ? Math.sqrt(node.sums.squares / node.sums.finite) : null), log: true },
   sparsity: { title: "part of zeros", value: (node) => (node.sums.elements > 0 ? node.sums.zeros / node.sums.elements : null), from: 0, to: 1 },
-  compression: { title: "bytes in the file per byte in memory", value: (node) => (node.bytes > 0 ? node.sums.stored / node.bytes : null), from: 0 },
+  compression: { title: "bytes in the file per byte in memory", value: (node) => (node.bytes > 0 ? node.sums.stored / node.bytes : null), from: 0, least: 1 },
 };
 
+function textOf(measure, value) {
+  return measure.text && value !== null ? measure.text(value) : number(value, 3);
+}
+
 function mapCard() {
-  const root = treeOf(model.tensors);
+  model.tree = model.tree || treeOf(model.tensors);
+  const root = model.tree;
   if (root.bytes === 0) return null;
   // One colour says nothing: of a file of one dtype the norms are shown first.
   const largest = Math.max(...[...new Set(model.tensors.map((t) => t.dtype))].map((dtype) => model.tensors.reduce((sum, t) => sum + (t.dtype === dtype ? t.bytes : 0), 0)));
-  const state = { path: [root], measure: largest < 0.95 * root.bytes ? "dtype" : "norm" };
+  // Kept for the way back from a tensor.
+  const state = (model.map = model.map || { path: [root], measure: model.pairs.some((pair) => pair.moved > 0) ? "moved" : largest < 0.95 * root.bytes ? "dtype" : "norm" });
   const place = h("div", {});
   const choose = h("select", { id: "map-colour", onchange: () => { state.measure = choose.value; show(); } },
-    Object.entries(MEASURES).map(([key, measure]) => h("option", { value: key, selected: key === state.measure }, measure.title)));
+    Object.entries(MEASURES).filter(([, measure]) => !measure.of || measure.of === model.kind).map(([key, measure]) => h("option", { value: key, selected: key === state.measure }, measure.title)));
   const crumbs = h("nav", { class: "crumbs", "aria-label": "Prefix" });
   const legend = h("div", { class: "legend" });
   const show = () => {
@@ -158,7 +171,8 @@ function treemap(node, state, width, legend, enter) {
   let [low, high] = rangeOf(leaves.map((one) => [measure.value(one.data.item), one.data.item.bytes]).filter(([value]) => typeof value === "number" && (!measure.log || value > 0)));
   if (measure.from !== undefined) low = measure.from;
   if (measure.to !== undefined) high = measure.to;
-  else if (measure.from !== undefined) high = Math.max(high, 1);
+  else if (measure.from !== undefined && high <= low) high = Math.max(...leaves.map((one) => measure.value(one.data.item) || 0)); // what moved is small
+  if (measure.least !== undefined) high = Math.max(high, measure.least);
   const scale = measure.log ? (x) => (high > low ? Math.log(x / low) / Math.log(high / low) : 0.5) : (x) => (high > low ? (x - low) / (high - low) : 0.5);
   drawLegend(legend, state.measure, low, high, leaves);
   const cellOf = (one) => {
@@ -167,13 +181,13 @@ function treemap(node, state, width, legend, enter) {
     if (w < 1 || tall < 1) return null;
     const value = measure.value(item);
     const known = state.measure === "dtype" || (typeof value === "number" && (!measure.log || value > 0));
-    const channels = state.measure !== "dtype" && known ? mixed(BLUES, scale(value)) : null;
+    const channels = state.measure !== "dtype" && known ? mixed(blues(), scale(value)) : null;
     const colour = !known ? "var(--line)" : channels ? rgb(channels) : colourOfDType(value);
     const ink = channels ? inkOn(channels) : known ? "var(--on-colour)" : "var(--text)";
     const most = Math.floor((w - 8) / 6.7);
     const tensor = item.tensor || item.only;
     const label = `${visible(shorten(item.prefix, 300))}: ${bytes(item.bytes)}${item.tensors > 1 ? `, ${count(item.tensors, "tensor")}` : ""}` +
-      (state.measure === "dtype" ? `, ${value}` : `, ${measure.title} ${number(value)}`);
+      (state.measure === "dtype" ? `, ${value}` : `, ${measure.title} ${textOf(measure, value)}`);
     const shown = [svg("rect", { x: one.x0, y: one.y0, width: w, height: tall, fill: colour, rx: Math.min(2, tall / 5) }), svg("title", {}, label),
       most >= 4 && tall >= 16 && svg("text", { x: one.x0 + 4, y: one.y0 + 13, fill: ink }, shorten(visible(item.name) || "(empty)", most)),
       most >= 7 && tall >= 32 && svg("text", { x: one.x0 + 4, y: one.y0 + 27, fill: ink, class: "sub" }, bytes(item.bytes))];
@@ -223,8 +237,8 @@ function drawLegend(legend, measure, low, high, leaves) {
     return;
   }
   const bar = h("span", { class: "ramp", "aria-hidden": "true" });
-  bar.style.background = `linear-gradient(to right, ${BLUES.join(",")})`;
-  legend.replaceChildren(h("span", {}, number(low, 3)), bar, h("span", {}, number(high, 3)), h("span", { class: "note" }, MEASURES[measure].title));
+  bar.style.background = `linear-gradient(to right, ${blues().join(",")})`;
+  legend.replaceChildren(h("span", {}, textOf(MEASURES[measure], low)), bar, h("span", {}, textOf(MEASURES[measure], high)), h("span", { class: "note" }, MEASURES[measure].title));
 }
 
 // --- What the file has beside its tensors ---

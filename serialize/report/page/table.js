@@ -108,7 +108,7 @@ function tableView(parameters) {
   const search = h("input", { type: "search", id: "search", placeholder: "Search names", "aria-label": "Search names", spellcheck: "false", autocomplete: "off" });
   search.value = tableState.query;
   const option = (value, text, chosen) => h("option", { value, selected: value === chosen }, text);
-  const mode = h("select", { id: "mode", "aria-label": "How to search" }, option("text", "contains", tableState.mode), option("glob", "glob", tableState.mode), option("regex", "regular expression", tableState.mode));
+  const mode = h("select", { id: "mode", "aria-label": "How to search" }, option("text", "contains", tableState.mode), option("glob", "glob", tableState.mode), option("regex", "regex", tableState.mode));
   const dtypes = [...new Set(model.tensors.map((t) => t.dtype))].sort();
   const dtype = h("select", { id: "dtype", "aria-label": "dtype" }, option("", "all dtypes", tableState.dtype), dtypes.map((one) => option(one, one || "unknown", tableState.dtype)));
   const problems = CHECKS.filter((check) => model.findings.some((one) => one.id === check.id));
