@@ -24,12 +24,20 @@ template <>
 struct FieldsOf<TensorDifference> {
   static constexpr auto kAll = std::make_tuple(
       &TensorDifference::kind, &TensorDifference::name, &TensorDifference::status, &TensorDifference::num_different,
-      &TensorDifference::max_absolute, &TensorDifference::max_relative, &TensorDifference::where);
+      &TensorDifference::max_absolute, &TensorDifference::max_relative, &TensorDifference::where,
+      &TensorDifference::type_a, &TensorDifference::type_b, &TensorDifference::rms, &TensorDifference::rms_a);
+};
+template <>
+struct FieldsOf<TypeDifference> {
+  using T = TypeDifference;
+  static constexpr auto kAll =
+      std::make_tuple(&T::type_a, &T::type_b, &T::tensors, &T::elements, &T::max_absolute, &T::rms, &T::rms_a);
 };
 template <>
 struct FieldsOf<CompareReport> {
-  static constexpr auto kAll = std::make_tuple(&CompareReport::equal, &CompareReport::within_tolerance,
-                                               &CompareReport::other_dtypes, &CompareReport::differences);
+  static constexpr auto kAll =
+      std::make_tuple(&CompareReport::equal, &CompareReport::within_tolerance, &CompareReport::other_dtypes,
+                      &CompareReport::differences, &CompareReport::by_type);
 };
 template <>
 struct FieldsOf<TensorStatistics::ExactRange> {
@@ -112,10 +120,49 @@ void DefineDiff(nb::module_& m) {
       .def_prop_ro(
           "where", [](const TensorDifference& one) { return ToTuple(one.where); },
           nb::sig("def where(self) -> tuple[int, ...]"), "The index of the element with ``max_absolute``.")
+      .def_prop_ro(
+          "type_a", [](const TensorDifference& one) { return ToText(one.type_a); }, nb::sig("def type_a(self) -> str"),
+          "Of 'values': the dtype in a, or the type of its blocks: 'q4_k'.")
+      .def_prop_ro(
+          "type_b", [](const TensorDifference& one) { return ToText(one.type_b); }, nb::sig("def type_b(self) -> str"),
+          "The same of b.")
+      .def_ro("rms", &TensorDifference::rms, "The root mean square of ``a - b``, over all elements.")
+      .def_prop_ro("relative_rms", &TensorDifference::relative_rms, "``rms`` by the root mean square of ``a``.")
       .def(
           "__repr__", [](const TensorDifference& one) { return ToText(Repr(one)); },
           nb::sig("def __repr__(self) -> str"));
   DefinePickle(difference);
+  nb::class_<TypeDifference> by_type(
+      m, "TypeDifference",
+      "What differs of all tensors with one pair of types: an element of ``DiffReport.by_type``. ``diff`` of a model "
+      "and its quantised form has one for each type of blocks."
+      "\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> _ = tc.save('a.npz', {'w': np.float64([4, 4])}, overwrite=True)\n"
+      "    >>> _ = tc.save('b.npz', {'w': np.float32([5, 3])}, overwrite=True)\n"
+      "    >>> one, = tc.diff('a.npz', 'b.npz', cast=True).by_type\n"
+      "    >>> one.type_a, one.type_b, one.tensors, one.relative_rms\n"
+      "    ('float64', 'float32', 1, 0.25)\n");
+  by_type
+      .def_prop_ro(
+          "type_a", [](const TypeDifference& one) { return ToText(one.type_a); }, nb::sig("def type_a(self) -> str"),
+          "The dtype in a, or the type of its blocks: 'q4_k'.")
+      .def_prop_ro(
+          "type_b", [](const TypeDifference& one) { return ToText(one.type_b); }, nb::sig("def type_b(self) -> str"),
+          "The same of b.")
+      .def_ro("tensors", &TypeDifference::tensors, "The number of tensors that differ.")
+      .def_ro("elements", &TypeDifference::elements, "The number of their elements.")
+      .def_ro("max_absolute", &TypeDifference::max_absolute, "The largest ``|a - b|``.")
+      .def_ro("rms", &TypeDifference::rms, "The root mean square of ``a - b``, over all elements.")
+      .def_prop_ro("relative_rms", &TypeDifference::relative_rms, "``rms`` by the root mean square of ``a``.")
+      .def(
+          "__repr__",
+          [](const TypeDifference& one) {
+            return ToText(absl::StrCat("TypeDifference(", one.type_a, " and ", one.type_b, ": ", one.tensors,
+                                       one.tensors == 1 ? " tensor" : " tensors", ", rms ", one.rms, ")"));
+          },
+          nb::sig("def __repr__(self) -> str"));
+  DefinePickle(by_type);
   nb::class_<CompareReport> report(m, "DiffReport",
                                    "What ``diff`` found. True if something differs.\n\n"
                                    "    >>> import numpy as np, tensorcask as tc\n"
@@ -135,6 +182,15 @@ void DefineDiff(nb::module_& m) {
             return list;
           },
           nb::sig("def differences(self) -> list[Difference]"))
+      .def_prop_ro(
+          "by_type",
+          [](const CompareReport& report) {
+            nb::list list;
+            for (const TypeDifference& one : report.by_type) list.append(nb::cast(one));
+            return list;
+          },
+          nb::sig("def by_type(self) -> list[TypeDifference]"),
+          "Of the differences of values: the totals of each pair of types.")
       .def("__bool__", [](const CompareReport& report) { return !report.differences.empty(); })
       .def(
           "__repr__",
@@ -156,7 +212,9 @@ void DefineDiff(nb::module_& m) {
       "What differs between two files of any formats: names, dtypes, shapes and values.\n\n"
       "Elements count as equal if ``|a - b| <= atol + rtol * |b|``, if their bits are equal or if both are NaN. "
       "``rename`` gives the name in ``b`` of a tensor of ``a``, as in ``convert``. Tensors of different dtypes differ, "
-      "unless ``cast`` or a tolerance is given: then their values are compared. Values are exact, also those of a "
+      "unless ``cast`` or a tolerance is given, or one of them is stored in GGUF's blocks and the other one has "
+      "floats: "
+      "then their values are compared. Values are exact, also those of a "
       "64-bit integer beside a float: 2**53 + 1 is not 2**53. "
       "The other arguments are those of ``open``, for both files.\n\n"
       "    >>> import numpy as np, tensorcask as tc\n"

@@ -53,6 +53,7 @@ from tensorcask._native import (
     SliceReader,
     Tensor,
     TensorStats,
+    TypeDifference,
     VerifyReport,
     Writer,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "SystemCallError",
     "Tensor",
     "TensorStats",
+    "TypeDifference",
     "UnavailableError",
     "UnimplementedError",
     "VerifyReport",

@@ -23,6 +23,7 @@ struct ArchiveEntry {
   DType dtype = DType::kInvalid;
   bool reads_in_blocks = false;  // ArchiveReader::ReadBlocks has one block at a time in memory
   bool has_metadata = false;     // ArchiveReader::Metadata returns it
+  bool is_quantized = false;     // the elements are decoded from blocks with fewer bits; `encoding` names their type
   int pieces = 0;                // of a tensor that is stored in pieces
   TensorShape shape;
   std::string encoding;                   // "plain", "sliced", "encoded high delta", ...

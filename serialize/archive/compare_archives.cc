@@ -7,8 +7,10 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -112,6 +114,31 @@ double RoundedDistance(A a, B b) {
   }
 }
 
+// The sum of the squares of the finite elements.
+template <typename T>
+double SumOfSquares(const T* data, int64_t size) {
+  constexpr int kSums = 4;  // each addition waits for the one before it in its sum
+  double sums[kSums] = {};
+  for (int64_t i = 0; i < size; ++i) {
+    const auto real = static_cast<double>(Real(data[i]));
+    double square = real * real;
+    if constexpr (kIsComplex<T>) square += static_cast<double>(Imaginary(data[i])) * Imaginary(data[i]);
+    // Of a finite element a square may be infinite.
+    if (std::isfinite(square) || (std::isfinite(real) && std::isfinite(Imaginary(data[i])))) sums[i % kSums] += square;
+  }
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+// The root of the mean, also of no elements.
+double RootMean(double squares, uint64_t count) {
+  return count == 0 ? 0 : std::sqrt(squares / static_cast<double>(count));
+}
+
+double Ratio(double rms, double rms_a) {
+  if (rms == 0) return 0;
+  return rms_a > 0 && rms < kInfinity ? rms / rms_a : kInfinity;
+}
+
 // Compares the elements of two blocks whose bytes differ.
 class ElementComparer {
  public:
@@ -130,7 +157,28 @@ class ElementComparer {
     return absl::OkStatus();
   }
 
+  // Adds a block of a to the squares of a alone.
+  absl::Status AddSquaresOfA(const TensorView& a) {
+    if (a.dtype() == DType::kFloat32) return AddSquares<float>(a);
+    CASK_ASSIGN_OR_RETURN(const TensorView wide, Widened(a));
+    return VisitWide(wide.dtype(), [&](auto tag) { return AddSquares<typename decltype(tag)::type>(wide); });
+  }
+
+  void ForgetSquaresOfA() { squares_a_ = 0; }
+
+  // Sets the root mean squares. Requires: the squares of all elements of a are added.
+  void SetRootMeans(uint64_t num_elements) {
+    out_->rms = RootMean(squares_, num_elements);
+    out_->rms_a = RootMean(squares_a_, num_elements);
+  }
+
  private:
+  template <typename T>
+  absl::Status AddSquares(const TensorView& a) {
+    squares_a_ += SumOfSquares(a.data<T>(), a.num_elements());
+    return absl::OkStatus();
+  }
+
   // Of element `place` of a row-major view.
   static std::string Text(const TensorView& view, int64_t place) {
     return internal::SummarizeElements({view.dtype(), view.buffer()->data(), {}, {}, view.offset() + place}, {});
@@ -165,6 +213,7 @@ class ElementComparer {
   absl::Status CompareAs(const TensorView& a, const TensorView& b) {
     const A* const as = a.data<A>();
     const B* const bs = b.data<B>();
+    squares_a_ += SumOfSquares(as, a.num_elements());
     for (int64_t i = 0; i < a.num_elements(); ++i) {
       // C++ would convert an integer beside another type, and round it.
       if constexpr (std::is_same_v<A, B> || (!std::is_integral_v<A> && !std::is_integral_v<B>)) {
@@ -173,12 +222,12 @@ class ElementComparer {
       }
       const double size = std::abs(static_cast<Double<B>>(bs[i]));
       const double tolerance = options_.absolute_tolerance + options_.relative_tolerance * size;
-      double distance = RoundedDistance(as[i], bs[i]);
-      if (!std::isfinite(distance)) {
-        distance = kInfinity;
-      } else if (distance < tolerance || (distance == tolerance && !Distance(as[i], bs[i]).IsAbove(tolerance))) {
-        continue;
-      }
+      const double rounded = RoundedDistance(as[i], bs[i]);
+      const double distance = std::isfinite(rounded) ? rounded : kInfinity;
+      squares_ += distance * distance;
+      const bool is_close =
+          distance < tolerance || (distance == tolerance && !Distance(as[i], bs[i]).IsAbove(tolerance));
+      if (is_close && distance < kInfinity) continue;
       Note(i, distance, size > 0 && std::isfinite(size) ? distance / size : kInfinity);
     }
     return absl::OkStatus();
@@ -209,6 +258,8 @@ class ElementComparer {
   // The elements of the current block that have the largest difference of all so far, by number in the block; -1: none.
   int64_t largest_ = -1;
   int64_t largest_relative_ = -1;
+  double squares_ = 0;
+  double squares_a_ = 0;
 };
 
 struct Pair {
@@ -284,6 +335,31 @@ absl::StatusOr<std::vector<Pair>> PairUp(const ArchiveReader& a, const ArchiveRe
   return pairs;
 }
 
+// Reads a tensor of `a` once more.
+absl::Status AddSquaresOfA(const ArchiveReader& a, const ArchiveEntry& entry, uint64_t block_bytes,
+                           archive::ByteProgress* progress, ElementComparer* comparer) {
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks, a.ReadBlocks(entry, block_bytes));
+  comparer->ForgetSquaresOfA();
+  while (true) {
+    CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block, blocks->Next());
+    if (!block.has_value()) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(comparer->AddSquaresOfA(block->elements));
+    if (!progress->Add(0)) return absl::CancelledError("the comparison was cancelled");
+  }
+}
+
+// What its elements are stored as.
+std::string TypeOf(const ArchiveEntry& entry) {
+  return entry.is_quantized ? entry.encoding : std::string(DTypeName(entry.dtype));
+}
+
+bool AreComparedByValue(const CompareOptions& options, const ArchiveEntry& a, const ArchiveEntry& b) {
+  if (a.dtype == b.dtype) return true;
+  if (!AreNumbers(a.dtype, b.dtype)) return false;
+  if (options.cast || options.relative_tolerance > 0 || options.absolute_tolerance > 0) return true;
+  return (a.is_quantized || b.is_quantized) && IsFloating(a.dtype) && IsFloating(b.dtype);
+}
+
 absl::Status CompareValues(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options,
                            archive::ByteProgress* progress, Pair* pair, TensorDifference* out) {
   // Blocks of as many elements, whatever the size of each.
@@ -297,21 +373,29 @@ absl::Status CompareValues(const ArchiveReader& a, const ArchiveReader& b, const
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorBlocks> blocks_b, b.ReadBlocks(*pair->b, bytes_b));
   ElementComparer comparer(options, out);
   pair->equal = true;
+  bool has_equal_blocks = false;
   while (true) {
     CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block_a, blocks_a->Next());
     CASK_ASSIGN_OR_RETURN(const std::optional<TensorBlock> block_b, blocks_b->Next());
-    if (!block_a.has_value() || !block_b.has_value()) return absl::OkStatus();
+    if (!block_a.has_value() || !block_b.has_value()) break;
     if (is_cast) pair->equal = false;  // bytes of two dtypes mean different numbers
     const TensorView& elements = block_a->elements;
     if (is_cast || elements.element_size() == 0 || elements.bytes() != block_b->elements.bytes()) {
       const uint64_t before = out->num_different;
       CASK_RETURN_IF_ERROR(comparer.Compare(*block_a, *block_b));
       if (elements.element_size() > 0 || out->num_different > before) pair->equal = false;
+    } else {
+      has_equal_blocks = true;
     }
     const uint64_t bytes =
         static_cast<uint64_t>(elements.num_elements()) * (elements.element_size() + block_b->elements.element_size());
     if (!progress->Add(bytes)) return absl::CancelledError("the comparison was cancelled");
   }
+  if (out->num_different == 0 || pair->a->dtype == DType::kString) return absl::OkStatus();
+  // Most tensors are equal, so the pass above does not spend time on the squares of equal blocks.
+  if (has_equal_blocks) CASK_RETURN_IF_ERROR(AddSquaresOfA(a, *pair->a, bytes_a, progress, &comparer));
+  comparer.SetRootMeans(static_cast<uint64_t>(pair->a->shape.num_elements()));
+  return absl::OkStatus();
 }
 
 void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options,
@@ -321,25 +405,58 @@ void ComparePair(const ArchiveReader& a, const ArchiveReader& b, const CompareOp
   if (pair->a != nullptr) difference.a = *pair->a;
   if (pair->b != nullptr) difference.b = *pair->b;
   difference.name = std::string(pair->name);
-  const bool by_value = options.cast || options.relative_tolerance > 0 || options.absolute_tolerance > 0;
   if (pair->a == nullptr || pair->b == nullptr) {
     difference.kind = pair->a == nullptr ? Kind::kOnlyInB : Kind::kOnlyInA;
   } else if (!pair->a->read_status.ok() || !pair->b->read_status.ok()) {  // their dtypes may be unknown
     difference.kind = Kind::kUnreadable;
     difference.status = !pair->a->read_status.ok() ? a.CheckReadable(*pair->a) : b.CheckReadable(*pair->b);
-  } else if (pair->a->dtype != pair->b->dtype && !(by_value && AreNumbers(pair->a->dtype, pair->b->dtype))) {
+  } else if (!AreComparedByValue(options, *pair->a, *pair->b)) {
     difference.kind = Kind::kDType;
   } else if (pair->a->shape != pair->b->shape) {
     difference.kind = Kind::kShape;
   } else {
     difference.status = CompareValues(a, b, options, progress, pair, &difference);
     difference.kind = difference.status.ok() ? Kind::kValues : Kind::kUnreadable;
+    difference.type_a = TypeOf(*pair->a);
+    difference.type_b = TypeOf(*pair->b);
     if (difference.status.ok() && difference.num_different == 0) return;
   }
   pair->difference = std::make_unique<TensorDifference>(std::move(difference));
 }
 
+// The differences of values together, of each pair of types.
+std::vector<TypeDifference> ByType(const std::vector<TensorDifference>& differences) {
+  struct Squares {
+    double of_difference = 0;
+    double of_a = 0;
+  };
+  std::map<std::pair<std::string, std::string>, std::pair<TypeDifference, Squares>> by_type;
+  for (const TensorDifference& one : differences) {
+    if (one.kind != TensorDifference::Kind::kValues || one.a.dtype == DType::kString) continue;
+    auto& [total, squares] = by_type[{one.type_a, one.type_b}];
+    const auto elements = static_cast<uint64_t>(one.a.shape.num_elements());
+    ++total.tensors;
+    total.elements += elements;
+    total.max_absolute = std::max(total.max_absolute, one.max_absolute);
+    squares.of_difference += one.rms * one.rms * static_cast<double>(elements);
+    squares.of_a += one.rms_a * one.rms_a * static_cast<double>(elements);
+  }
+  std::vector<TypeDifference> totals;
+  for (auto& [types, sums] : by_type) {
+    TypeDifference& total = sums.first;
+    std::tie(total.type_a, total.type_b) = types;
+    total.rms = RootMean(sums.second.of_difference, total.elements);
+    total.rms_a = RootMean(sums.second.of_a, total.elements);
+    totals.push_back(std::move(total));
+  }
+  return totals;
+}
+
 }  // namespace
+
+double TensorDifference::relative_rms() const { return Ratio(rms, rms_a); }
+
+double TypeDifference::relative_rms() const { return Ratio(rms, rms_a); }
 
 absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReader& b, const CompareOptions& options) {
   std::deque<std::string> new_names;
@@ -364,10 +481,11 @@ absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReade
                    [](const TensorDifference& x, const TensorDifference& y) {
                      const auto key = [](const TensorDifference& one) {
                        const bool has_values = one.kind == TensorDifference::Kind::kValues;
-                       return std::make_tuple(has_values, -one.max_relative, -one.max_absolute);
+                       return std::make_tuple(has_values, -one.max_relative, -one.relative_rms(), -one.max_absolute);
                      };
                      return key(x) < key(y);
                    });
+  report.by_type = ByType(report.differences);
   return report;
 }
 

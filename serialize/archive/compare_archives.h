@@ -29,8 +29,8 @@ struct CompareOptions {
   // The name that a tensor of a has in b, or an error that ends the comparison; null: names are the same.
   // CompileRenames (rename_rules.h) makes one of rules.
   std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
-  // Tensors of two dtypes of numbers are compared by value. A tolerance above 0 implies it. Otherwise the dtypes are
-  // the difference.
+  // Tensors of two dtypes of numbers are compared by value. A tolerance above 0 implies it, and so does a float beside
+  // a tensor that is stored in blocks (ArchiveEntry::is_quantized). Otherwise the dtypes are the difference.
   bool cast = false;
   // Elements a and b count as equal if |a - b| <= absolute_tolerance + relative_tolerance * |b|, or if both are NaN.
   // The values are exact, also those of a 64-bit integer beside a float: 2^53 + 1 is not 2^53. The right side is
@@ -60,14 +60,37 @@ struct TensorDifference {
   std::vector<int64_t> where_relative;  // of the element with max_relative
   std::string text_a;                   // the element at `where`, as ElementToString has it; of strings ""
   std::string text_b;
+  std::string type_a;  // "float32", or of blocks "q4_k"
+  std::string type_b;
+  // Root mean squares over all elements, those within the tolerances too; infinite if max_absolute is, or if a square
+  // overflows.
+  double rms = 0;    // of a - b
+  double rms_a = 0;  // of a, without elements that are NaN or infinite
+
+  double relative_rms() const;  // |a - b| / |a| of the tensors as vectors: what part of a changed
+};
+
+// The tensors with other values that have one pair of types, together: what a quantiser changed.
+struct TypeDifference {
+  std::string type_a;
+  std::string type_b;
+  int64_t tensors = 0;
+  uint64_t elements = 0;
+  double max_absolute = 0;
+  double rms = 0;  // as in TensorDifference
+  double rms_a = 0;
+
+  double relative_rms() const;
 };
 
 struct CompareReport {
   int64_t equal = 0;             // tensors whose bytes are equal
   int64_t within_tolerance = 0;  // whose elements all count as equal, and whose bytes or dtypes are not
   int64_t other_dtypes = 0;      // of these, tensors whose dtypes differ
-  // Missing, dtype and shape first; then values, the largest max_relative first.
+  // Missing, dtype and shape first; then values, the largest max_relative first, of equal ones the largest
+  // relative_rms.
   std::vector<TensorDifference> differences;
+  std::vector<TypeDifference> by_type;  // of kValues but strings, sorted by both types
 };
 
 // Errors: Cancelled; those of `rename`; AlreadyExists if `rename` gives two tensors of a one name. A tensor that cannot

@@ -1,6 +1,7 @@
 """verify, convert, diff, stats, salvage."""
 
 import json
+import math
 import os
 import pathlib
 import zipfile
@@ -102,6 +103,12 @@ def test_diff_of_other_names_and_dtypes(tmp_path):
         assert [one.kind for one in tc.diff(a, b, rename=rename).differences] == ["dtype"]
         (values,) = tc.diff(a, b, rename=rename, cast=True).differences
         assert (values.name, values.kind, values.num_different, values.max_absolute) == ("w", "values", 1, 0.25)
+        assert (values.type_a, values.type_b) == ("float32", "float64")
+        assert values.rms == pytest.approx(math.sqrt(0.25**2 / 3))
+        assert values.relative_rms == pytest.approx(0.25 / math.sqrt(1 + 1.5**2 + 3**2))
+        (total,) = tc.diff(a, b, rename=rename, cast=True).by_type
+        assert (total.type_a, total.type_b, total.tensors, total.elements) == ("float32", "float64", 1, 3)
+        assert (total.max_absolute, total.rms, total.relative_rms) == (0.25, values.rms, values.relative_rms)
         report = tc.diff(a, b, rename=rename, rtol=0.1)
         assert not report and (report.equal, report.within_tolerance, report.other_dtypes) == (0, 1, 1)
 

@@ -38,8 +38,9 @@ def fields(thing):
 
 def test_results_are_pickled_and_copied(tmp_path, files):
     results = [tc.diff(*files), *tc.stats(files[0]), damaged(tmp_path)]
-    results += [*results[0].differences, *results[-1].damage]
-    assert {type(one).__name__ for one in results} == {"DiffReport", "Difference", "TensorStats", "VerifyReport", "Damage"}
+    results += [*results[0].differences, *results[0].by_type, *results[-1].damage]
+    names = {"DiffReport", "Difference", "TypeDifference", "TensorStats", "VerifyReport", "Damage"}
+    assert {type(one).__name__ for one in results} == names
     for one in results:
         for other in [pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)]:
             assert other is not one and fields(other) == fields(one)

@@ -109,6 +109,34 @@ class Files(Archives):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("2 tensors have no checksum", done.stdout + done.stderr)
 
+    def test_diff_says_what_a_quantiser_changed(self):
+        before = [value + (0.25 if i % 2 else -0.25) for i, value in enumerate(DECODED)]
+        tensors = {"w": ([2, 3], 0, struct.pack("<6f", *range(6))), "q": ([32, 2], 1, struct.pack("<64e", *before))}
+        original = self.put("f16.gguf", gguf(KEYS, tensors))
+        rms_a = math.sqrt(sum(value**2 for value in before) / 64)
+        done = run("diff", original, self.small)
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        share = f"root mean square 0.25, {25 / rms_a:.3g}% of A's"
+        first, *totals = done.stdout.splitlines()
+        self.assertTrue(first.startswith("q: float16 and q8_0: 64 of 64 elements differ, at most by 0.25 at [0,0]: "), first)
+        self.assertTrue(first.endswith("; " + share), first)
+        self.assertNotIn("inf", first)  # an element of b is 0
+        self.assertEqual(totals, [f"1 tensor of float16 and q8_0: {share}; at most by 0.25", "1 tensor equal, 1 different"])
+        document = json.loads(run("diff", "--json", original, self.small).stdout)
+        (one,), (total,) = document["differences"], document["by_type"]
+        self.assertEqual((one["kind"], one["rms"], one["max_relative"]), ("values", 0.25, None))
+        self.assertAlmostEqual(one["relative_rms"], 0.25 / rms_a)
+        self.assertEqual((one["a"]["encoding"], one["b"]["encoding"], one["b"]["dtype"]), ("plain", "q8_0", "float32"))
+        self.assertEqual((total["a"], total["b"], total["tensors"], total["elements"]), ("float16", "q8_0", 1, 64))
+        self.assertEqual((total["rms"], total["max_absolute"]), (0.25, 0.25))
+        self.assertEqual(total["relative_rms"], one["relative_rms"])
+        # Integers beside blocks are another thing.
+        tensors["q"] = ([32, 2], 26, struct.pack("<64i", *range(64)))
+        other = self.put("i32.gguf", gguf(KEYS, tensors))
+        done = run("diff", other, self.small)
+        self.assertIn("dtype differs: int32 [2,32], float32 [2,32]", done.stdout)
+        self.assertIn("the values of 1 tensor with other dtypes were not compared; --cast compares", done.stderr)
+
     def test_convert(self):
         target = self.path("m.safetensors")
         done = run("convert", self.small, target)

@@ -51,6 +51,15 @@ std::string Type(const ArchiveEntry& entry) {
 
 std::string Number(double value) { return absl::StrFormat("%.6g", value); }
 
+// "root mean square 0.00123, 7.31% of A's".
+std::string RootMeanSquare(double rms, double relative) {
+  std::string text = absl::StrCat("root mean square ", absl::StrFormat("%.3g", rms));
+  if (std::isfinite(relative)) absl::StrAppend(&text, ", ", absl::StrFormat("%.3g", 100 * relative), "% of A's");
+  return text;
+}
+
+bool HaveOtherTypes(const TensorDifference& one) { return one.type_a != one.type_b; }
+
 std::string Sentence(const TensorDifference& one) {
   switch (one.kind) {
     case Kind::kOnlyInA:
@@ -65,18 +74,28 @@ std::string Sentence(const TensorDifference& one) {
     case Kind::kValues:
       break;
   }
-  const std::string dtypes =
-      one.a.dtype == one.b.dtype ? "" : absl::StrCat(DTypeName(one.a.dtype), " and ", DTypeName(one.b.dtype), ": ");
-  std::string text = absl::StrCat(dtypes, one.num_different, " of ", one.a.shape.num_elements(), " elements differ");
+  const std::string types = HaveOtherTypes(one) ? absl::StrCat(one.type_a, " and ", one.type_b, ": ") : "";
+  std::string text = absl::StrCat(types, one.num_different, " of ", one.a.shape.num_elements(), " elements differ");
   const std::string where = absl::StrCat("[", absl::StrJoin(one.where, ","), "]");
   if (one.a.dtype == DType::kString) return absl::StrCat(text, ", the first at ", where);
   absl::StrAppend(&text, ", at most by ", Number(one.max_absolute));
   const bool is_same_place = one.where == one.where_relative;
-  if (is_same_place) absl::StrAppend(&text, " (relative ", Number(one.max_relative), ")");
+  // Blocks make zeros of small numbers, which are infinitely far from them.
+  const bool says_relative = !HaveOtherTypes(one) || std::isfinite(one.max_relative);
+  if (says_relative && is_same_place) absl::StrAppend(&text, " (relative ", Number(one.max_relative), ")");
   absl::StrAppend(&text, " at ", where, ": ", one.text_a, ", ", one.text_b);
-  if (is_same_place) return text;
-  return absl::StrCat(text, "; relatively by ", Number(one.max_relative), " at [",
-                      absl::StrJoin(one.where_relative, ","), "]");
+  if (says_relative && !is_same_place) {
+    absl::StrAppend(&text, "; relatively by ", Number(one.max_relative), " at [",
+                    absl::StrJoin(one.where_relative, ","), "]");
+  }
+  if (one.num_different == 1) return text;  // which is the whole difference
+  return absl::StrCat(text, "; ", RootMeanSquare(one.rms, one.relative_rms()));
+}
+
+// "12 tensors of float32 and q4_k: root mean square 0.00123, 7.31% of A's, at most 0.125".
+std::string Sentence(const TypeDifference& total) {
+  return absl::StrCat(TensorCount(total.tensors), " of ", total.type_a, " and ", total.type_b, ": ",
+                      RootMeanSquare(total.rms, total.relative_rms()), "; at most by ", Number(total.max_absolute));
 }
 
 Json OrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -85,6 +104,7 @@ Json ToJson(const ArchiveEntry& entry) {
   if (entry.dtype == DType::kInvalid && entry.name.empty()) return nullptr;
   Json json = {{"dtype", std::string(DTypeName(entry.dtype))}, {"shape", Json::array()}};
   for (const int64_t dim : entry.shape.dims()) json["shape"].push_back(dim);
+  json["encoding"] = JsonText(entry.encoding);
   return json;
 }
 
@@ -101,7 +121,19 @@ Json ToJson(const TensorDifference& one) {
   json["max_relative"] = OrNull(one.max_relative);
   json["where"] = one.where;
   json["where_relative"] = one.where_relative;
+  json["rms"] = OrNull(one.rms);
+  json["relative_rms"] = OrNull(one.relative_rms());
   return json;
+}
+
+Json ToJson(const TypeDifference& total) {
+  return {{"a", total.type_a},
+          {"b", total.type_b},
+          {"tensors", total.tensors},
+          {"elements", total.elements},
+          {"max_absolute", OrNull(total.max_absolute)},
+          {"rms", OrNull(total.rms)},
+          {"relative_rms", OrNull(total.relative_rms())}};
 }
 
 void PrintJson(const DiffFlags& flags, const CompareReport& report, Console& console) {
@@ -113,6 +145,8 @@ void PrintJson(const DiffFlags& flags, const CompareReport& report, Console& con
   document["other_dtypes"] = report.other_dtypes;
   document["differences"] = Json::array();
   for (const TensorDifference& one : report.differences) document["differences"].push_back(ToJson(one));
+  document["by_type"] = Json::array();
+  for (const TypeDifference& total : report.by_type) document["by_type"].push_back(ToJson(total));
   console.out << document.dump(/*indent=*/1, /*indent_char=*/' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)
               << '\n';
 }
@@ -171,10 +205,20 @@ absl::StatusOr<ExitCode> Diff(const DiffFlags& flags, Console& console) {
     for (const TensorDifference& one : report->differences) {
       console.out << Printable(one.name) << ": " << Sentence(one) << '\n';
     }
+    const bool has_other_types = std::any_of(report->differences.begin(), report->differences.end(), HaveOtherTypes);
+    for (const TypeDifference& total : report->by_type) {
+      if (has_other_types) console.out << Sentence(total) << '\n';
+    }
     console.out << TensorCount(report->equal) << " equal";
     if (report->within_tolerance > 0) console.out << ", " << report->within_tolerance << " within the tolerance";
     if (report->other_dtypes > 0) console.out << " (" << report->other_dtypes << " of other dtypes)";
     console.out << ", " << report->differences.size() << " different\n";
+    const auto other_dtypes = std::count_if(report->differences.begin(), report->differences.end(),
+                                            [](const TensorDifference& one) { return one.kind == Kind::kDType; });
+    if (other_dtypes > 0) {
+      console.err << "tensorcask diff: note: the values of " << TensorCount(static_cast<uint64_t>(other_dtypes))
+                  << " with other dtypes were not compared; --cast compares numbers by their values\n";
+    }
   }
   DamageNote note;
   for (const TensorDifference& one : report->differences) note.Add(one.status);
@@ -211,7 +255,10 @@ Action DeclareDiff(CLI::App& app) {
       "otherwise.\n\n"
       "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Tensors of different dtypes "
       "differ unless --cast or a tolerance is given; then their values are compared, and the totals say how "
-      "many there are. Values are exact, also those of a 64-bit integer beside a float: 2^53 + 1 is not 2^53.\n\n"
+      "many there are. The root mean square of a - b is over all elements; the percentage is its share of that of a. "
+      "Tensors of GGUF's blocks are compared with floats by value: 'diff model-f16.gguf model-q4_k.gguf' tells what "
+      "the quantiser changed, with the totals of each pair of types. Values are exact, also those of a 64-bit integer "
+      "beside a float: 2^53 + 1 is not 2^53.\n\n"
       "The tensor of an npy file or a message is compared with the only tensor of the other file, or the only "
       "one that GLOB chooses. With --rename, GLOB is matched with the new names.\n\n"
       "Examples:\n"

@@ -132,7 +132,8 @@ class GgufArchiveReader final : public archive::ListedReader<GgufReader> {
     entry.encoding = stored.is_block ? std::string(stored.type) : "plain";
     entry.reads_in_blocks = true;
     entry.stored_bytes = stored.stored_bytes;
-    if (stored.is_block && stored.dtype == DType::kFloat32) {
+    entry.is_quantized = stored.is_block && stored.dtype == DType::kFloat32;
+    if (entry.is_quantized) {
       entry.decoded_bytes = static_cast<uint64_t>(stored.shape.num_elements()) * ElementSize(stored.dtype);
     }
     if (reader.num_shards() > 1) entry.shard = stored.shard;

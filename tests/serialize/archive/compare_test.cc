@@ -2,10 +2,13 @@
 
 #include "tensorcask/serialize/archive/compare_archives.h"
 
+#include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "tensorcask/serialize/archive/decoded_archive.h"
 #include "tensorcask/serialize/archive/internal/exact_difference.h"
 #include "tensorcask/serialize/archive/record_stream.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -41,7 +45,7 @@ std::unique_ptr<ArchiveReader> Holding(const TensorView& view) {
   NamedRecord record;
   record.entry.name = "x";
   record.entry.dtype = view.dtype();
-  record.entry.shape = TensorShape({1});
+  record.entry.shape = view.shape();
   record.tensor.view = view;
   KeptTensors tensors;
   tensors.Add(std::move(record));
@@ -116,6 +120,94 @@ TEST(Compare, AToleranceIsHeldAgainstTheTrueDifference) {
   };
   EXPECT_TRUE(differs(9007199254740992.0));
   EXPECT_FALSE(differs(9007199254740994.0));
+}
+
+struct RootMeanRow {
+  const char* name;
+  TensorView a;
+  TensorView b;
+  double rms;
+  double rms_a;
+  double relative;
+};
+
+TEST(Compare, RootMeanSquaresAreOfAllElements) {
+  using Complex = std::complex<double>;
+  const double large = 1e200;
+  const RootMeanRow rows[] = {
+      {"float32", Tensor::FromValues<float>({3, -4, 0, 0}), Tensor::FromValues<float>({3, -4, 0, 2}), 1, 2.5, 0.4},
+      {"two dtypes", Tensor::FromValues<float>({4, 4}), Tensor::FromValues<double>({5, 3}), 1, 4, 0.25},
+      {"int64", Tensor::FromValues<int64_t>({kMost, kMost}), Tensor::FromValues<int64_t>({kMost - 2, kMost - 2}), 2,
+       kTwoTo63, 2 / kTwoTo63},
+      {"complex", One(Complex(3, 4)), One(Complex(0, 0)), 5, 5, 1},
+      {"equal NaN and infinity", Tensor::FromValues<double>({kNan, -kInfinity, 4, 0}),
+       Tensor::FromValues<double>({kNan, -kInfinity, 4, 2}), 1, 2, 0.5},
+      {"NaN in b", Tensor::FromValues<double>({1, 1}), Tensor::FromValues<double>({1, kNan}), kInfinity, 1, kInfinity},
+      {"a of zeros", One(0.0), One(2.0), 2, 0, kInfinity},
+      {"squares that overflow", One(large), One(0.0), kInfinity, kInfinity, kInfinity},
+  };
+  for (const RootMeanRow& row : rows) {
+    SCOPED_TRACE(row.name);
+    CompareOptions options;
+    options.cast = true;
+    ASSERT_OK_AND_ASSIGN(const CompareReport report, Compare(*Holding(row.a), *Holding(row.b), options));
+    ASSERT_EQ(report.differences.size(), 1U);
+    EXPECT_EQ(report.differences[0].rms, row.rms);
+    EXPECT_EQ(report.differences[0].rms_a, row.rms_a);
+    EXPECT_EQ(report.differences[0].relative_rms(), row.relative);
+    ASSERT_EQ(report.by_type.size(), 1U);
+    EXPECT_EQ(report.by_type[0].rms, row.rms);
+    EXPECT_EQ(report.by_type[0].relative_rms(), row.relative);
+  }
+}
+
+TEST(Compare, RootMeanSquaresCountEqualBlocksAndWhatIsWithinTheTolerance) {
+  constexpr int64_t kElements = 100;
+  Tensor a = *Tensor::Create(DType::kFloat64, TensorShape({kElements}));
+  Tensor b = *Tensor::Create(DType::kFloat64, TensorShape({kElements}));
+  std::fill_n(a.mutable_data<double>(), kElements, 2);
+  std::fill_n(b.mutable_data<double>(), kElements, 2);
+  b.mutable_data<double>()[50] = 12;
+  b.mutable_data<double>()[99] = 2.5;
+  CompareOptions options;
+  options.block_bytes = 10 * sizeof(double);
+  options.absolute_tolerance = 1;
+  ASSERT_OK_AND_ASSIGN(const CompareReport report, Compare(*Holding(a), *Holding(b), options));
+  ASSERT_EQ(report.differences.size(), 1U);
+  EXPECT_EQ(report.differences[0].num_different, 1U);
+  EXPECT_DOUBLE_EQ(report.differences[0].rms, std::sqrt((10 * 10 + 0.5 * 0.5) / kElements));
+  EXPECT_EQ(report.differences[0].rms_a, 2);
+}
+
+TEST(Compare, TensorsOfOnePairOfTypesAreCountedTogether) {
+  const auto holding = [](const std::vector<std::pair<const char*, TensorView>>& tensors) {
+    KeptTensors kept;
+    for (const auto& [name, view] : tensors) {
+      NamedRecord record;
+      record.entry.name = name;
+      record.entry.dtype = view.dtype();
+      record.entry.shape = view.shape();
+      record.tensor.view = view;
+      kept.Add(std::move(record));
+    }
+    return MakeDecodedArchive("records", "memory", std::move(kept), /*has_names=*/true);
+  };
+  const auto a = holding({{"equal", One(1.0F)}, {"v", One(4.0F)}, {"w", One(3.0F)}, {"x", One(2.0)}});
+  const auto b = holding({{"equal", One(1.0F)}, {"v", One(1.0F)}, {"w", One(7.0F)}, {"x", One(1.0F)}});
+  CompareOptions options;
+  options.cast = true;
+  ASSERT_OK_AND_ASSIGN(const CompareReport report, Compare(*a, *b, options));
+  EXPECT_EQ(report.equal, 1);
+  ASSERT_EQ(report.by_type.size(), 2U);
+  const TypeDifference& same = report.by_type[0];
+  EXPECT_EQ(std::make_pair(same.type_a, same.type_b), std::make_pair(std::string("float32"), std::string("float32")));
+  EXPECT_EQ(same.tensors, 2);
+  EXPECT_EQ(same.elements, 2U);
+  EXPECT_EQ(same.max_absolute, 4);
+  EXPECT_DOUBLE_EQ(same.rms, std::sqrt(25 / 2.0));
+  EXPECT_DOUBLE_EQ(same.relative_rms(), 1);
+  EXPECT_EQ(report.by_type[1].type_a, "float64");
+  EXPECT_EQ(report.by_type[1].tensors, 1);
 }
 
 TEST(ExactDifference, HasTheNearestDoubleAndTheSignOfTheRest) {
