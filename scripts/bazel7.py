@@ -12,6 +12,7 @@ for each step, and last how many passed.
 
 import argparse
 import os
+import shlex
 import sys
 
 import suite
@@ -20,13 +21,23 @@ PACKAGES = ('bazel-bootstrap g++ git libabsl-dev libcli11-dev libcurl4-openssl-d
             'libexpat1-dev libgmock-dev libgtest-dev libleveldb-dev libprotobuf-dev libre2-dev libsnappy-dev '
             'libxxhash-dev libzstd-dev nlohmann-json3-dev pkg-config '
             'patch protobuf-compiler python3 python3-numpy strace zlib1g-dev')
-# What Debian's rc file overrides is older than what MODULE.bazel wants. Its other lines are these two.
-STARTUP = 'bazel --install_base=/usr/share/bazel --trust_install_base --nosystem_rc --output_user_root=/root/.cache/{}'
+# What Debian's rc file overrides is older than what MODULE.bazel wants. Its other lines are the first two options. On a
+# busy machine Bazel's server takes longer to start than the two minutes that Bazel waits.
+STARTUP = ('bazel --install_base=/usr/share/bazel --trust_install_base --nosystem_rc --local_startup_timeout_secs=1800 '
+           '--output_user_root=/root/.cache/{}')
 MODES = {
     'WORKSPACE': '--noenable_bzlmod --enable_workspace',
     # Bazel's own suffix of a WORKSPACE would bring its rules beside those of the modules.
     'modules': '--noenable_workspace --lockfile_mode=off --registry=file:///registry',
 }
+# All steps run in one shell, since the servers of Bazel end with it.
+STEP = """passed=0 failed=0
+step() {  # NAME COMMAND
+  if bash -c "$2" >&2; then echo "PASSED $1"; passed=$((passed + 1)); return 0; fi
+  echo "FAILED $1"; failed=$((failed + 1)); return 1
+}
+"""
+SUMMARY = 'echo "$passed passed, $failed failed"; [ $failed = 0 ]'
 
 
 def main():
@@ -45,13 +56,10 @@ def main():
     unstable.make()
     unstable.install(PACKAGES)
     mounts = [(args.registry, '/registry')] if args.registry else []
-    results = []
+    lines = []
 
     def step(name, command):
-        passed = unstable.run(command, mounts, stdout=sys.stderr).returncode == 0
-        print(f'{"PASSED" if passed else "FAILED"} {name}', flush=True)
-        results.append(passed)
-        return passed
+        return f'step {shlex.quote(name)} {shlex.quote(command)}'
 
     # The project that has the module compiles the other modules as the tree does: once, with a cache.
     options = f'--jobs={args.jobs} --noshow_progress --color=no --disk_cache=/root/.cache/actions'
@@ -66,16 +74,16 @@ def main():
         def bazel(command, targets):
             return f'{STARTUP.format(mode)} {command} {options} {MODES[mode]} {targets}'
 
-        if step(f'{mode}: the doors', bazel('build', '//:all')) and \
-                step(f'{mode}: the program', bazel('build', '//tools:tensorcask')):
-            step(f'{mode}: demo', 'bazel-bin/tools/tensorcask demo')
-            if mode == 'modules':
-                step(f'{mode}: tests/consumer_bzlmod', 'mkdir -p /tmp/saved && cd tests/consumer_bzlmod && ' +
-                     bazel('run', '//:main -- /tmp/saved'))
-            tests = ' '.join(args.test)
-            step(f'{mode}: {tests}', bazel('test', f'--keep_going --build_tests_only -- {tests}'))
-    print(f'{sum(results)} passed, {len(results) - sum(results)} failed')
-    return 0 if all(results) else 1
+        targets = ' '.join(args.test)
+        program = [step(f'{mode}: demo', 'bazel-bin/tools/tensorcask demo')]
+        if mode == 'modules':
+            program.append(step(f'{mode}: tests/consumer_bzlmod', 'mkdir -p /tmp/saved && cd tests/consumer_bzlmod && ' +
+                                bazel('run', '//:main -- /tmp/saved')))
+        program.append(step(f'{mode}: {targets}', bazel('test', f'--keep_going --build_tests_only -- {targets}')))
+        lines.append(f'if {step(f"{mode}: the doors", bazel("build", "//:all"))} && '
+                     f'{step(f"{mode}: the program", bazel("build", "//tools:tensorcask"))}; then')
+        lines += [*program, 'fi']
+    return unstable.run('\n'.join([STEP, *lines, SUMMARY]), mounts).returncode
 
 
 if __name__ == '__main__':
