@@ -340,6 +340,8 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
   convert.set_metadata = edits.set_metadata;
   convert.unset_metadata = edits.unset_metadata;
   convert.dry_run = options.dry_run;
+  uint64_t planned_bytes = 0;  // of elements; a dry run copies none
+  convert.planned = [&](const ConversionPlan& plan, const ReplacedFiles& /*replaced*/) { planned_bytes = plan.bytes; };
   if (options.progress) {
     convert.progress = [&](int64_t /*tensors*/, uint64_t bytes) { return options.progress(bytes); };
   }
@@ -352,7 +354,7 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
   result.files.push_back(options.output.empty() ? path : options.output);
   CASK_ASSIGN_OR_RETURN(const ConvertReport report,
                         ConvertArchives({source.get()}, result.files[0], *this, convert, write));
-  result.copied_bytes = report.bytes;
+  result.copied_bytes = options.dry_run ? planned_bytes : report.bytes;
   result.written_bytes = report.file_bytes - std::min(report.file_bytes, report.bytes);
   result.notes.insert(result.notes.end(), report.notes.begin(), report.notes.end());
   for (const ConvertLoss& loss : report.losses) result.notes.push_back(loss.message);

@@ -18,7 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
+#include "tensorcask/serialize/archive/formats/torch_format.h"
+#include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/edit_index.h"
@@ -195,6 +199,25 @@ absl::StatusOr<Tensors> LoadGguf(FileSystem* files) {
   return tensors;
 }
 
+absl::Status SaveTorch(FileSystem* files) {
+  ArchiveWriterOptions options;
+  options.file_system = files;
+  std::vector<TensorToSave> tensors;
+  for (const auto& [name, tensor] : Sample()) tensors.push_back({name, tensor, {}});
+  return SaveTensors("m.pt", TorchArchiveFormat(), tensors, options).status();
+}
+
+absl::StatusOr<Tensors> LoadTorch(FileSystem* files) {
+  ArchiveReaderOptions options;
+  options.read.file_system = files;
+  CASK_ASSIGN_OR_RETURN(const std::unique_ptr<ArchiveReader> reader, TorchArchiveFormat().Open("m.pt", options));
+  Tensors tensors;
+  for (const ArchiveEntry& entry : reader->entries()) {
+    CASK_ASSIGN_OR_RETURN(tensors[entry.name], reader->Read(entry.name));
+  }
+  return tensors;
+}
+
 std::string SampleModel() {
   std::string graph;
   for (const auto& [name, tensor] : Sample()) {
@@ -239,6 +262,10 @@ const Format kFormats[] = {
      [](const FileEdits& edits, const FileEditOptions& options) { return gguf::EditGguf("m.gguf", edits, options); }},
     {"Onnx", SaveOnnx, LoadOnnx,
      [](const FileEdits& edits, const FileEditOptions& options) { return onnx::EditModel("m.onnx", edits, options); }},
+    {"Torch", SaveTorch, LoadTorch,
+     [](const FileEdits& edits, const FileEditOptions& options) {
+       return TorchArchiveFormat().Edit("m.pt", edits, options);
+     }},
     {"Checkpoint", SaveCheckpoint, LoadCheckpoint,
      [](const FileEdits& edits, const FileEditOptions& options) {
        return checkpoint::EditCheckpoint("m", edits, options);
@@ -297,6 +324,25 @@ TEST_P(EditFiles, AreMadeDurableUnlessTheCallerWantsSpeed) {
     EXPECT_FALSE(result.files.empty());
     EXPECT_EQ(files.operations(testing::FileOperation::kSync) > 0, sync) << files.LogText();
   }
+}
+
+TEST_P(EditFiles, ProgressThatReturnsFalseChangesNothing) {
+  MemoryFileSystem files;
+  ASSERT_OK(GetParam().save(&files));
+  const std::vector<std::string> paths = files.Paths();
+  FileEditOptions options;
+  options.file_system = &files;
+  int asked = 0;
+  options.progress = [&](uint64_t) { return ++asked < 0; };
+  const absl::Status edited = GetParam().edit(Renames(), options).status();
+  if (asked == 0) {  // an index alone was written
+    EXPECT_OK(edited);
+    return;
+  }
+  EXPECT_THAT(edited, StatusIs(Code::kCancelled));
+  EXPECT_EQ(files.Paths(), paths);
+  ASSERT_OK_AND_ASSIGN(const Tensors left, GetParam().load(&files));
+  EXPECT_TRUE(Same(left, Sample()));
 }
 
 TEST_P(EditFiles, EveryFailingOperationLeavesTheOldFileOrTheNewOne) {

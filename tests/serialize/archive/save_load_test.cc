@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/read_index.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
@@ -26,6 +27,7 @@
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -33,6 +35,8 @@
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::FaultyFileSystem;
+using ::tensorcask::testing::FileOperation;
 using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::OnHost;
 using ::tensorcask::testing::SimulatedDevice;
@@ -183,6 +187,28 @@ TEST_F(SaveLoad, TheFileHasTheOrderOfTheList) {
     EXPECT_TRUE(entry->strides.empty()) << entry->name;  // stored row-major, so that TensorFlow reads it
   }
   EXPECT_THAT(names, ElementsAre("z", "a", "empty", "m"));
+}
+
+TEST_F(SaveLoad, EveryFormatIsMadeDurableUnlessTheCallerWantsSpeed) {
+  int written = 0;
+  for (const ArchiveFormat* const format : formats_.list()) {
+    if (!format->traits().is_written) continue;
+    ++written;
+    for (const bool sync : {true, false}) {
+      SCOPED_TRACE(absl::StrCat(format->name(), " ", sync));
+      MemoryFileSystem memory;
+      FaultyFileSystem files(&memory);
+      ArchiveWriterOptions options;
+      options.file_system = &files;
+      options.sync = sync;
+      const std::vector<TensorToSave> tensors = {{"w", Tensor::FromValues<float>({1, 2}), {}}};
+      // Alone, ONNX writes one tensor: a .pb file.
+      const std::string path = format->traits().needs_base ? "/w.pb" : "/w";
+      ASSERT_THAT(SaveTensors(path, *format, tensors, options).status(), IsOk());
+      EXPECT_EQ(files.operations(FileOperation::kSync) > 0, sync) << files.LogText();
+    }
+  }
+  EXPECT_GE(written, 9);
 }
 
 TEST_F(SaveLoad, OptionsThatTheFormatHasNoPlaceForAreRefused) {
