@@ -19,7 +19,6 @@
 namespace tensorcask::report {
 namespace {
 
-constexpr int64_t kFewElements = 64;
 constexpr double kPictureLow = 0.005;  // quantiles between which a picture has its colours
 constexpr double kPictureHigh = 0.995;
 constexpr uint64_t kMostValueBytes = uint64_t{256} << 10;  // of the JSON of what a file has beside its tensors
@@ -131,7 +130,7 @@ std::string TextList(absl::Span<const std::string> texts) {
 std::string DetailJson(const TensorProfile& profile, int64_t num_elements, const ProfileDetail& detail) {
   const std::vector<double> finite = FiniteSelected(profile.sample);
   std::string json = absl::StrCat("{\"n\":[", absl::StrJoin(profile.counts, ","), "]");
-  if (num_elements <= kFewElements) absl::StrAppend(&json, ",\"v\":", NumberList(profile.sample));
+  if (num_elements <= detail.few) absl::StrAppend(&json, ",\"v\":", NumberList(profile.sample));
   if (!finite.empty() && detail.bins > 0) {
     std::vector<double> quantiles;
     for (const double q : kQuantiles) quantiles.push_back(Quantile(finite, q));

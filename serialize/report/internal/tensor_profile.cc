@@ -80,6 +80,7 @@ ProfileDetail ProfileDetail::For(size_t num_tensors) {
   if (num_tensors <= 300) return detail;
   detail.bins = num_tensors <= 1000 ? 48 : num_tensors <= 5000 ? 32 : num_tensors <= 12000 ? 16 : 0;
   detail.picture = num_tensors <= 1000 ? 1024 : num_tensors <= 5000 ? 256 : 0;
+  detail.few = num_tensors <= 12000 ? 64 : 16;
   detail.groups = num_tensors <= 1000 ? 24 : num_tensors <= 5000 ? 8 : 0;
   return detail;
 }

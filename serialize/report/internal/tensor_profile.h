@@ -32,6 +32,7 @@ struct ProfileDetail {
   int bins = 64;           // of the histogram; 0: none
   int64_t picture = 4096;  // elements of the heat map; 0: none
   int64_t groups = 64;     // of each axis, for mean and spread; 0: none
+  int64_t few = 64;        // a tensor of at most so many elements has all of them in the page
 
   // For a report of this many tensors: a page of 10,000 stays below 3 MB.
   static ProfileDetail For(size_t num_tensors);

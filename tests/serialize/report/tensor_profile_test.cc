@@ -210,7 +210,9 @@ TEST(ProfileDetail, KeepsLessOfMoreTensors) {
   EXPECT_EQ(ProfileDetail::For(32).sample, 65536);
   EXPECT_EQ(ProfileDetail::For(10000).sample, 1024);
   EXPECT_EQ(ProfileDetail::For(10000).bins, 16);
+  EXPECT_EQ(ProfileDetail::For(10000).few, 64);
   EXPECT_EQ(ProfileDetail::For(100000).bins, 0);
+  EXPECT_EQ(ProfileDetail::For(100000).few, 16);
 }
 
 }  // namespace
