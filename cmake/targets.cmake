@@ -396,6 +396,7 @@ tensorcask_room(stored
     serialize/stored/internal/element_check.cc
     serialize/stored/name_order.cc
     serialize/stored/packed_elements.cc
+    serialize/stored/written_parts.cc
   HEADERS
     serialize/stored/boxes.h
     serialize/stored/element_runs.h
@@ -405,6 +406,8 @@ tensorcask_room(stored
     serialize/stored/packed_elements.h
     serialize/stored/stored_tensor.h
     serialize/stored/verified_once.h
+    serialize/stored/writer_state.h
+    serialize/stored/written_parts.h
   LINK
     Tensorcask::io
     Tensorcask::strided
@@ -539,6 +542,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/internal/step_bases.cc
     serialize/checkpoint/internal/step_folder.cc
     serialize/checkpoint/internal/target_check.cc
+    serialize/checkpoint/latest_checkpoint.cc
     serialize/checkpoint/manager.cc
     serialize/checkpoint/merge.cc
     serialize/checkpoint/object_graph.cc
@@ -589,6 +593,7 @@ tensorcask_room(checkpoint
     serialize/checkpoint/internal/step_bases.h
     serialize/checkpoint/internal/step_folder.h
     serialize/checkpoint/internal/target_check.h
+    serialize/checkpoint/latest_checkpoint.h
     serialize/checkpoint/manager.h
     serialize/checkpoint/merge.h
     serialize/checkpoint/object_graph.h
@@ -843,6 +848,7 @@ tensorcask_room(npy
     serialize/npy/npz_writer.h
   LINK
     Tensorcask::io
+    Tensorcask::stored
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::values
@@ -1343,7 +1349,8 @@ tensorcask_room(memory
     absl::strings
   ALONE
     tensor/memory/cuda_backend.cc
-    tensor/memory/internal/cuda_driver.cc)
+    tensor/memory/internal/cuda_driver.cc
+    tensor/memory/simulated_backend.cc)
 
 tensorcask_room(sharded
   SOURCES
@@ -1507,19 +1514,25 @@ tensorcask_room(report
 tensorcask_room(rpc_sources
   SOURCES
     serialize/rpc/follow_folder.cc
+    serialize/rpc/internal/archive_with_text.cc
+    serialize/rpc/internal/beside_tensors.cc
     serialize/rpc/internal/item_bytes.cc
     serialize/rpc/internal/merged_archive.cc
     serialize/rpc/internal/piece.cc
     serialize/rpc/internal/piece_receiver.cc
+    serialize/rpc/internal/strided_memory.cc
     serialize/rpc/internal/work_queue.cc
     serialize/rpc/live_tensors.cc
     serialize/rpc/tensor_source.cc
   HEADERS
     serialize/rpc/follow_folder.h
+    serialize/rpc/internal/archive_with_text.h
+    serialize/rpc/internal/beside_tensors.h
     serialize/rpc/internal/item_bytes.h
     serialize/rpc/internal/merged_archive.h
     serialize/rpc/internal/piece.h
     serialize/rpc/internal/piece_receiver.h
+    serialize/rpc/internal/strided_memory.h
     serialize/rpc/internal/work_queue.h
     serialize/rpc/live_tensors.h
     serialize/rpc/tensor_source.h
@@ -1528,10 +1541,12 @@ tensorcask_room(rpc_sources
     Tensorcask::checkpoint
     Tensorcask::exchange
     Tensorcask::io
+    Tensorcask::proto
     Tensorcask::protowire
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
+    absl::function_ref
     absl::span
     absl::status
     absl::statusor
@@ -1642,24 +1657,24 @@ tensorcask_door(records
 
 tensorcask_inner_library(tools_commands
   SOURCES
-    tools/browse.cc
-    tools/cat.cc
-    tools/clean.cc
-    tools/convert.cc
-    tools/demo.cc
-    tools/diff.cc
-    tools/edit.cc
-    tools/exchange.cc
-    tools/ls.cc
-    tools/merge.cc
-    tools/report.cc
-    tools/reshard.cc
-    tools/salvage.cc
-    tools/save.cc
-    tools/serve.cc
-    tools/show.cc
-    tools/stats.cc
-    tools/verify.cc
+    tools/commands/browse.cc
+    tools/commands/cat.cc
+    tools/commands/clean.cc
+    tools/commands/convert.cc
+    tools/commands/demo.cc
+    tools/commands/diff.cc
+    tools/commands/edit.cc
+    tools/commands/exchange.cc
+    tools/commands/ls.cc
+    tools/commands/merge.cc
+    tools/commands/report.cc
+    tools/commands/reshard.cc
+    tools/commands/salvage.cc
+    tools/commands/save.cc
+    tools/commands/serve.cc
+    tools/commands/show.cc
+    tools/commands/stats.cc
+    tools/commands/verify.cc
   LINK
     CLI11::CLI11
     Tensorcask::archive
@@ -1748,6 +1763,7 @@ tensorcask_inner_library(tools_tools
     tools/graph_format.cc
     tools/job_tools.cc
     tools/json_text.cc
+    tools/loss_lines.cc
     tools/ls_values.cc
     tools/manual.cc
     tools/metadata_options.cc

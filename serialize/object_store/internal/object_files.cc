@@ -43,6 +43,13 @@ IoResult ParsePath(const std::string& path, ObjectUrl* url) {
 
 uint64_t EndOf(const ReadRange& range) { return range.offset + range.out.size(); }
 
+// Whether a GET is worth a try after this answer to a HEAD. Some web servers, and addresses that are signed for GET,
+// refuse HEAD; and a store says why it refuses a request only in the text of its answer, which HEAD does not have.
+bool MayBeAboutHead(int status) {
+  return status == 301 || status == 307 || status == 400 || status == 401 || status == 403 || status == 405 ||
+         status == 501;
+}
+
 IoResult RefuseHttp(const ObjectUrl& url) {
   return FailWith(-EROFS, absl::StrCat(url.name, ": files of web servers are only read"));
 }
@@ -520,8 +527,7 @@ IoResult ObjectFiles::Describe(const std::string& path, FileInfo* info) {
     return 0;
   }
   HttpAnswer answer = requests_->Head(url);
-  if (!url.is_s3 && (answer.result == -EOPNOTSUPP || answer.result == -EACCES)) {
-    // Some servers, and addresses that are signed for GET, refuse HEAD.
+  if (MayBeAboutHead(answer.status)) {
     answer = requests_->OpenTail(url, 1);
     if (answer.result >= 0 && answer.headers.content_range.has_value()) {
       answer.headers.content_length = answer.headers.content_range->total;

@@ -234,6 +234,29 @@ TEST(ObjectStore, DescribesObjectsAndFolders) {
   EXPECT_EQ(files->OpenToRead("s3://bucket/run/"), -EISDIR);
 }
 
+// A HEAD has no text that would say why.
+TEST(ObjectStore, ARefusedQuestionIsAskedAgainForTheReason) {
+  LyingServer server;
+  server.Put("bucket/a", "12345");
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  FileInfo info;
+  for (const int status : {301, 400, 403}) {
+    SCOPED_TRACE(status);
+    server.ForgetRequests();
+    server.LieAlways([status](Exchange* exchange) { exchange->Fail(status, "ClockIsWrong"); });
+    EXPECT_LT(files->Describe("s3://bucket/a", &info), 0);
+    EXPECT_THAT(files->LastDetail(), HasSubstr("\"ClockIsWrong\": \"as a test asked\""));
+    // A HEAD that gets 400 is repeated once with new keys: they may have expired.
+    EXPECT_EQ(server.num_requests(), status == 400 ? 3u : 2u);
+  }
+  server.LieAlways([](Exchange* exchange) {
+    exchange->request.Kind() == "head" ? exchange->Fail(403, "NoHeads") : exchange->Work();
+  });
+  ASSERT_EQ(files->Describe("s3://bucket/a", &info), 0);
+  EXPECT_EQ(info.size_bytes, 5u);
+}
+
 TEST(ObjectStore, ListsFoldersOverManyPages) {
   LyingServer server;
   server.page_keys = 3;

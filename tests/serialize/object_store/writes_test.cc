@@ -1,7 +1,9 @@
 #include "tensorcask/serialize/object_store/object_store.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -75,6 +77,36 @@ TEST(ObjectStore, TheFirstPartCanBeChangedUntilTheEnd) {
   bytes.replace(7, 5, "seven");
   bytes.replace(11 << 20, 6, "eleven");
   EXPECT_TRUE(server.Get("bucket/a") == bytes);
+}
+
+TEST(ObjectStore, ClosingSendsThePartsThatAreLeft) {
+  LyingServer server;
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  const auto write = [&](const std::string& path) {
+    const IoResult handle = files->CreateToPublish(path + ".tmp-0000000000000000", path);
+    EXPECT_EQ(files->Append(handle, PatternBytes(7 << 20)), 7 << 20);
+    return files->Close(handle);
+  };
+  EXPECT_EQ(write("s3://bucket/a"), 0);
+  const auto parts = [&] {
+    const std::vector<std::string> kinds = server.Kinds();
+    return std::count(kinds.begin(), kinds.end(), "part");
+  };
+  while (parts() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(server.Has("bucket/a"));
+  ASSERT_EQ(files->Rename("s3://bucket/a.tmp-0000000000000000", "s3://bucket/a", FileSystem::OnExisting::kRefuse), 0);
+  EXPECT_TRUE(server.Get("bucket/a") == PatternBytes(7 << 20));
+
+  // An upload that could not begin has lost its parts, and is not published without them.
+  server.LieAlways([](Exchange* exchange) {
+    exchange->request.Kind() == "create" ? exchange->Fail(403, "AccessDenied") : exchange->Work();
+  });
+  EXPECT_EQ(write("s3://bucket/b"), -EACCES);
+  server.TellTheTruth();
+  EXPECT_EQ(files->Rename("s3://bucket/b.tmp-0000000000000000", "s3://bucket/b", FileSystem::OnExisting::kRefuse),
+            -EACCES);
+  EXPECT_FALSE(server.Has("bucket/b"));
 }
 
 TEST(ObjectStore, TheSizeOfPartsFollowsTheAnnouncedSize) {
