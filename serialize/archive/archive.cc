@@ -20,6 +20,7 @@
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
+#include "tensorcask/tensor/base/status_util.h"
 
 namespace tensorcask {
 namespace {
@@ -127,11 +128,23 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenAs(const ArchiveFormat& forma
   return hint.empty() ? std::move(archive) : absl::DataLossError(absl::StrCat(archive.status().message(), "; ", hint));
 }
 
+// `status`, NotFound for `path`, with the folder that is missing and the words of a store. A store that is asked
+// whether there is a file answers no with no reason. One that is asked for the file says, for example, that there is no
+// such bucket.
+absl::Status ExplainMissing(const absl::Status& status, const std::string& path, FileSystem* files) {
+  const absl::Status explained = NameMissingFolder(status, path, files);
+  if (!absl::IsNotFound(status) || SchemeOf(path).empty()) return explained;
+  const IoResult opened = files->OpenToRead(path);
+  if (opened >= 0) files->Close(opened);  // it is there by now
+  const std::string words = opened < 0 ? files->LastDetail() : "";
+  return words.empty() ? explained : AppendToMessage(explained, absl::StrCat("; ", words));
+}
+
 // The error for a path at which there is nothing, neither a file nor a checkpoint that begins with it.
 absl::Status NothingAt(const std::string& path, FileSystem* files) {
   const absl::Status status = absl::NotFoundError(
       absl::StrCat(path, ": no such file or folder, and no checkpoint of this name (there is no ", path, ".index)"));
-  return NameMissingFolder(status, path, files);
+  return ExplainMissing(status, path, files);
 }
 
 }  // namespace
@@ -230,7 +243,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenFile(const std::string& path,
     if (absl::IsNotFound(there.status())) return NothingAt(path, files);
     return (prefix->*open)(path, options);  // its error names the index
   }
-  return NameMissingFolder(there.status(), path, files);
+  return ExplainMissing(there.status(), path, files);
 }
 
 }  // namespace

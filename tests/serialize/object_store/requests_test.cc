@@ -41,6 +41,7 @@ namespace {
 
 using namespace ::tensorcask::testing;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
@@ -328,6 +329,20 @@ TEST_F(Requests, OfDeflatedArrays) {
   for (const ArchiveEntry& entry : archive->entries()) entries.push_back(&entry);
   ASSERT_OK(LoadTensors(*archive, entries, {}).status());
   EXPECT_EQ(count(), to_open + 1);
+}
+
+// Whether a file is there is asked with HEAD, whose answer has no text.
+TEST_F(Requests, WhatIsMissingIsExplainedByTheStore) {
+  server_.LieAlways([](Exchange* exchange) { exchange->Fail(404, "NoSuchBucket"); });
+  ArchiveReaderOptions options;
+  options.read.file_system = store_->files();
+  const NpzArchiveFormat npz;
+  for (const char* path : {"s3://nowhere/m.npz", "s3://nowhere/run/m.npz", "s3://nowhere/run/m"}) {
+    SCOPED_TRACE(path);
+    const absl::Status status = OpenArchive(path, {&npz}, options).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, HasSubstr(path)));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"NoSuchBucket\": \"as a test asked\"")));
+  }
 }
 
 TEST_F(Requests, OfStoredArrays) {
