@@ -36,6 +36,7 @@ class StoreServer:
         self.stored = {}  # by "bucket/key"
         self.uploads = {}  # by upload id
         self.seen = []  # (method, path with its query)
+        self.refused = {}  # (status, code, words) for every request, by bucket
         self.lock = threading.Lock()
         self._http = _Http(("127.0.0.1", 0), type("Bound", (_Handler,), {"store": self}))
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
@@ -86,6 +87,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.store.seen.append((self.command, self.path))
         path, _, query = self.path.partition("?")
         return urllib.parse.unquote(path)[1:], dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+
+    def parse_request(self):
+        if not super().parse_request():
+            return False
+        bucket = urllib.parse.unquote(self.path.partition("?")[0])[1:].partition("/")[0]
+        if bucket not in self.store.refused:
+            return True
+        self.target()
+        self.body()
+        status, code, words = self.store.refused[bucket]
+        self.answer(status, of_xml("Error", of_xml("Code", code), of_xml("Message", words)).encode())
+        return False
 
     def body(self):
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))

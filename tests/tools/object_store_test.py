@@ -53,6 +53,36 @@ class ObjectStore(Archives):
         self.assertIn("s3://bucket/none", self.tool("ls", "s3://bucket/none", code=1).stderr)
         self.assertIn("empty step", self.tool("ls", "s3://bucket//none", code=1).stderr)
 
+    def test_what_the_store_says_is_passed_on(self):
+        here = os.path.join(self.folder, "here.ckpt")
+        self.make_checkpoint(here)
+        for status, code, words in (
+            (404, "NoSuchBucket", "The specified bucket does not exist"),
+            (403, "SignatureDoesNotMatch", "Check your key"),
+            (403, "RequestTimeTooSkewed", "The clocks differ"),
+            (400, "InvalidBucketName", "The bucket is not valid"),
+        ):
+            self.store.refused["elsewhere"] = (status, code, words)
+            for command in (
+                ("ls", "s3://elsewhere/ckpt"),
+                ("ls", "s3://elsewhere/run/ckpt"),
+                ("ls", "s3://elsewhere/run/model.safetensors"),
+                ("ls", "s3://elsewhere/run/"),
+                ("verify", "s3://elsewhere/run/ckpt"),
+                ("stats", "s3://elsewhere/model.npz"),
+                ("diff", here, "s3://elsewhere/run/ckpt"),
+                ("convert", "s3://elsewhere/run/ckpt", os.path.join(self.folder, "new.ckpt")),
+                ("convert", here, "s3://elsewhere/run/ckpt"),
+                ("convert", here, "s3://elsewhere/model.safetensors"),
+                ("clean", "s3://elsewhere/run/"),
+            ):
+                with self.subTest(code=code, command=command[:2]):
+                    said = run(*command, env=self.environment)
+                    self.assertEqual(said.returncode, 1, said)
+                    self.assertIn("s3://elsewhere/", said.stderr)
+                    self.assertIn(code, said.stderr)
+                    self.assertIn(words, said.stderr)
+
     def test_a_folder_is_listed(self):
         here = os.path.join(self.folder, "here.ckpt")
         self.make_checkpoint(here)
