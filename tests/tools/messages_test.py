@@ -258,10 +258,26 @@ class Options(Base):
                                  f'no dtype is called "{word}"; did you mean "{meant}"?')
         done = run("convert", "--dtype", "*=nosuch", prefix, self.path("x"))
         self.assert_one_line(done, 2, 'no dtype is called "nosuch"\n')
-        for rule in ("bfloat16", "=float32"):
-            done = run("convert", "--dtype", rule, prefix, self.path("x"))
-            self.assert_one_line(done, 2, "wanted GLOB=DTYPE")
-            self.assertNotIn("no dtype", done.stderr)
+        done = run("convert", "--dtype", "bfloat61", prefix, self.path("x"))
+        self.assert_one_line(done, 2, 'or a dtype for all; no dtype is called "bfloat61"; did you mean "bfloat16"?')
+        done = run("convert", "--dtype", "=float32", prefix, self.path("x"))
+        self.assert_one_line(done, 2, "wanted GLOB=DTYPE")
+        self.assertNotIn("no dtype", done.stderr)
+        self.good("convert", "--dtype", "bfloat16", prefix, self.path("x"))
+        self.assertEqual({dtype for dtype, _, _ in self.tensors(self.path("x")).values()}, {"bfloat16"})
+
+    def test_a_pattern_that_matches_nothing_has_a_hint(self):
+        prefix = self.model()
+        done = run("convert", "--include", "kernel", prefix, self.path("x"))
+        self.assert_one_line(done, 2, '--include kernel matches no tensor; did you mean "dense/kernel"?')
+        done = run("edit", "--remove", "bias", prefix)
+        self.assert_one_line(done, 2, '--remove bias matches no tensor; did you mean "dense/bias"?')
+
+    def test_merge_says_which_command_joins_other_files(self):
+        self.good("convert", self.model(), self.path("a.safetensors"))
+        done = run("merge", self.path("a.safetensors"), self.path("b"))
+        self.assert_one_line(done, 1, "cannot open", "a.safetensors is no prefix of a checkpoint; convert joins files of "
+                                                     "other formats")  # fmt: skip
 
     def test_a_dry_run_looks_whether_dst_exists(self):
         prefix = self.model()

@@ -245,6 +245,11 @@ class TorchFiles(Archives):
             self.good("verify", self.path("n.pt"))
             listing = json.loads(self.good("ls", "--json", self.path("n.pt")))
             self.assertEqual([one.get("alias_of") for one in listing["tensors"]], [None, None, "model.tied"])
+            sizes = [one["bytes"] for one in listing["tensors"]]
+            *_, tied, total = self.good("ls", self.path("n.pt")).splitlines()
+            self.assertTrue(tied.endswith("plain, the same as model.tied"), tied)
+            self.assertTrue(total.startswith(f"total: 3 tensors, {sum(sizes)} bytes"), total)
+            self.assertTrue(total.endswith(f", {sizes[2]} of them of 1 tensor that is the same as another"), total)
             again = self.good("convert", self.path("n.pt"), self.path("again.pt"), "--overwrite")
             self.assertNotIn("not copied", again)
             with open(self.path("n.pt"), "rb") as one, open(self.path("again.pt"), "rb") as other:

@@ -42,7 +42,7 @@ struct ConvertFlags {
   std::vector<std::string> exclude;
   bool exclude_slots = false;
   std::vector<std::string> renames;
-  std::vector<std::string> dtypes;  // GLOB=DTYPE
+  std::vector<std::string> dtypes;  // GLOB=DTYPE, or DTYPE
   std::vector<std::string> sets;    // KEY=VALUE
   std::vector<std::string> unsets;  // keys
   bool allow_loss = false;
@@ -59,14 +59,14 @@ absl::StatusOr<std::vector<DTypeRule>> ParseDTypeRules(const std::vector<std::st
   std::vector<DTypeRule> rules;
   for (const std::string& text : texts) {
     const size_t split = text.rfind('=');
-    const absl::StatusOr<DType> dtype =
-        split == std::string::npos ? absl::InvalidArgumentError("") : ParseDType(text.substr(split + 1));
+    const bool has_glob = split != std::string::npos;
+    const std::string name = has_glob ? text.substr(split + 1) : text;
+    const absl::StatusOr<DType> dtype = ParseDType(name);
     if (!dtype.ok() || split == 0) {
-      const bool has_both = split != std::string::npos && split > 0;
-      return Misuse(absl::StrCat("--dtype ", text, ": wanted GLOB=DTYPE, as in '*kernel=bfloat16'",
-                                 has_both ? absl::StrCat("; ", NoSuchDType(text.substr(split + 1))) : ""));
+      return Misuse(absl::StrCat("--dtype ", text, ": wanted GLOB=DTYPE, as in '*kernel=bfloat16', or a dtype for all",
+                                 split == 0 ? "" : absl::StrCat("; ", NoSuchDType(name))));
     }
-    rules.push_back(MakeDTypeRule(absl::string_view(text).substr(0, split), *dtype));
+    rules.push_back(MakeDTypeRule(has_glob ? absl::string_view(text).substr(0, split) : "*", *dtype));
   }
   return rules;
 }
@@ -87,7 +87,8 @@ absl::Status CheckPatterns(const ConvertFlags& flags, const std::vector<DTypeRul
                        [&](const ArchiveReader* source) { return MatchesSome(source->entries(), glob); });
   };
   for (const std::string& glob : flags.include) {
-    if (!matches(glob)) return Misuse(absl::StrCat("--include ", glob, " matches no tensor"));
+    const absl::Status matched = CheckMatched({glob}, sources);
+    if (!matched.ok()) return Misuse(absl::StrCat("--include ", matched.message()));
   }
   for (const std::string& glob : flags.exclude) {
     if (!matches(glob)) NoteUnmatched("convert", absl::StrCat("--exclude ", glob), console);
@@ -247,8 +248,9 @@ Action DeclareConvert(CLI::App& app) {
                "No tensors that an optimizer keeps beside the variables, such as momentum, of checkpoints of "
                "TensorFlow");
   AddRenameOption(app, "", &flags->renames);
-  app.add_option("--dtype", flags->dtypes, "Convert the elements: '*kernel=bfloat16'; may be repeated")
-      ->type_name("GLOB=DTYPE")
+  app.add_option("--dtype", flags->dtypes,
+                 "Convert the elements: '*kernel=bfloat16', or bfloat16 for all tensors; may be repeated")
+      ->type_name("[GLOB=]DTYPE")
       ->allow_extra_args(false);
   AddMetadataOptions(app, &flags->sets, &flags->unsets);
   app.add_flag(

@@ -57,7 +57,8 @@ absl::StatusOr<ArchiveEdits> ParseEdits(const EditFlags& flags) {
   ArchiveEdits edits;
   CASK_ASSIGN_OR_RETURN(edits.rename, ParseRenames(flags.renames, {archive.get()}));
   for (const std::string& glob : flags.remove) {
-    if (!MatchesSome(archive->entries(), glob)) return Misuse(absl::StrCat("--remove ", glob, " matches no tensor"));
+    const absl::Status matched = CheckMatched({glob}, {archive.get()});
+    if (!matched.ok()) return Misuse(absl::StrCat("--remove ", matched.message()));
   }
   if (!flags.remove.empty()) {
     edits.remove = [globs = archive::NamesFirst(flags.remove, archive->entries())](absl::string_view name) {
@@ -226,7 +227,7 @@ Action DeclareEdit(CLI::App& app) {
       "  tensorcask edit --set general.name=tiny --unset tokenizer.chat_template model.gguf\n"
       "  tensorcask edit --rename model.weight=weight --set author=me model.onnx\n"
       "  tensorcask edit --rename arr_0=images -o images.npz data.npz\n"
-      "  tensorcask edit --remove 'optimizer.*' -o weights.safetensors model.safetensors");
+      "  tensorcask edit --remove 'optimizer*' -o weights.ckpt last.ckpt");
   return [flags](Console& console) { return Edit(*flags, console); };
 }
 

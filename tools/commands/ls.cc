@@ -107,7 +107,7 @@ std::string Ratio(uint64_t stored_bytes, uint64_t bytes) {
 }
 
 // "plain", "sliced in 3", "extension-only, strides [1,4]", "encoded high delta, 9.8 %".
-std::string HowStored(const ArchiveEntry& info) {
+std::string FormOf(const ArchiveEntry& info) {
   if (info.decoded_bytes.value_or(0) > 0) {
     return absl::StrCat(info.encoding, ", ", Ratio(info.stored_bytes, *info.decoded_bytes));
   }
@@ -117,6 +117,11 @@ std::string HowStored(const ArchiveEntry& info) {
   }
   if (!info.strides.empty()) return absl::StrCat(info.encoding, ", strides [", absl::StrJoin(info.strides, ","), "]");
   return info.encoding;
+}
+
+std::string HowStored(const ArchiveEntry& info) {
+  if (info.alias_of.empty()) return FormOf(info);
+  return absl::StrCat(FormOf(info), ", the same as ", Printable(info.alias_of));
 }
 
 // The objects that TensorFlow saved, as lines.
@@ -254,6 +259,10 @@ class Totals {
     ++tensors_;
     if (by_type_) AddToType(info);
     bytes_ = CheckedAdd(bytes_, ListedBytes(info)).value_or(UINT64_MAX);
+    if (!info.alias_of.empty()) {
+      ++other_names_;
+      repeated_bytes_ = CheckedAdd(repeated_bytes_, ListedBytes(info)).value_or(UINT64_MAX);
+    }
     has_encoded_ = has_encoded_ || info.decoded_bytes.has_value();
     // Deflated tensors have no offset, and share no bytes.
     if (!info.decoded_bytes || !info.offset || encoded_.emplace(info.shard, info.offset).second) {
@@ -273,6 +282,10 @@ class Totals {
         << (bytes_ == 1 ? " byte (" : " bytes (") << HumanBytes(bytes_) << ")";
     if (has_encoded_ && bytes_ > 0) {
       out << ", stored in " << stored_bytes_ << " (" << Ratio(stored_bytes_, bytes_) << ")";
+    }
+    if (other_names_ > 0) {
+      out << ", " << repeated_bytes_ << " of them of " << other_names_
+          << (other_names_ == 1 ? " tensor that is the same as another" : " tensors that are the same as another");
     }
     out << '\n';
     for (const auto& [name, type] : types_) {
@@ -306,6 +319,8 @@ class Totals {
   size_t tensors_ = 0;
   uint64_t bytes_ = 0;
   uint64_t stored_bytes_ = 0;
+  size_t other_names_ = 0;  // of tensors that are listed
+  uint64_t repeated_bytes_ = 0;
   bool has_encoded_ = false;
   std::set<std::pair<std::optional<int>, std::optional<uint64_t>>>
       encoded_;  // seen so far: equal tensors may share one

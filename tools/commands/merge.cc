@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tools/subcommand.h"
@@ -38,6 +39,13 @@ absl::StatusOr<ExitCode> Merge(const MergeFlags& flags, Console& console) {
   const absl::Status merged = MergeCheckpoints(sources, target, options);
   if (absl::IsAlreadyExists(merged) && !flags.overwrite && absl::StrContains(merged.message(), "exists already")) {
     return AppendToMessage(merged, "; --overwrite replaces it");
+  }
+  ReadOptions look;
+  look.file_system = ToolFiles();
+  for (const std::string& source : sources) {
+    if (!absl::IsNotFound(merged) || !OpenFileSource(source, look).ok()) continue;
+    return AppendToMessage(
+        merged, absl::StrCat("; ", source, " is no prefix of a checkpoint; convert joins files of other formats"));
   }
   CASK_RETURN_IF_ERROR(merged);
   CheckpointReaderOptions read;

@@ -178,7 +178,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l include -x -a
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l exclude -x -a '(__tensorcask_tensors)' -d 'No tensors with names that match; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l exclude-slots -d 'No tensors that an optimizer keeps beside the variables, such as momentum, of checkpoints of TensorFlow'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l rename -x -d 'Rename a tensor: FROM=TO, or s/REGEX/TEXT/ as in sed -E, with any punctuation as delimiter and the flags g, I and a number; may be repeated'
-complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dtype -x -d 'Convert the elements: \'*kernel=bfloat16\'; may be repeated'
+complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l dtype -x -d 'Convert the elements: \'*kernel=bfloat16\', or bfloat16 for all tensors; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l set -x -d 'Set an entry of the file\'s metadata (safetensors, gguf); may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l unset -x -d 'Remove an entry of the file\'s metadata, which must be there; may be repeated'
 complete -c tensorcask -n '__fish_seen_subcommand_from convert' -l allow-loss -d 'Leave out what DST cannot hold: metadata, strides, imaginary parts, tensors of a dtype, and tensors that cannot be read; each is listed. Damage that only the elements show, such as a wrong checksum, still ends the command: `tensorcask salvage` leaves such tensors out. npy and npz get float8 and other dtypes that NumPy lacks as opaque elements (V1)'
