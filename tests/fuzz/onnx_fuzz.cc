@@ -1,6 +1,5 @@
 // Bytes as an ONNX model, tensor or sequence: what opens keeps its promises, and every way of reading gives the same
 // elements; a model that is made of a model, with the same tensors, has them, too, and so has one with another name.
-// Inputs that begin with '#' are the external_data of a tensor instead: lines of key, '=' and value.
 //
 // Is to reach what input can reach of these files:
 //   serialize/onnx/*.cc
@@ -16,14 +15,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/onnx/dtypes.h"
 #include "tensorcask/serialize/onnx/edit_model.h"
-#include "tensorcask/serialize/onnx/internal/external_data.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
 #include "tensorcask/serialize/onnx/onnx_writer.h"
 #include "tensorcask/serialize/values/file_edits.h"
@@ -122,25 +118,6 @@ void CheckEdit(const OnnxReader& reader, absl::string_view bytes) {
   FUZZ_CHECK(!tensor.ok() || tensor->dtype() == DType::kString || again->bytes() == tensor->bytes(), first.name);
 }
 
-void CheckExternal(absl::string_view text) {
-  std::vector<onnx::ExternalEntry> entries;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::pair<std::string, std::string> entry = absl::StrSplit(line, absl::MaxSplits('=', 1));
-    entries.push_back(entry);
-  }
-  const absl::StatusOr<onnx::ExternalData> data = onnx::ParseExternalData(entries);
-  if (!data.ok()) {
-    FUZZ_CHECK(absl::IsInvalidArgument(data.status()), data.status().ToString());
-    return;
-  }
-  const std::string& location = data->location;
-  FUZZ_CHECK(!location.empty() && location.front() != '/' && location.find('\0') == std::string::npos, location);
-  for (const absl::string_view step : absl::StrSplit(location, '/')) {
-    FUZZ_CHECK(!step.empty() && step != "." && step != "..", location);
-  }
-  FUZZ_CHECK(data->sha1.empty() || data->sha1.size() == 40, data->sha1);
-}
-
 }  // namespace
 }  // namespace tensorcask::testing
 
@@ -148,10 +125,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tensorcask;           // NOLINT(google-build-using-namespace)
   using namespace tensorcask::testing;  // NOLINT(google-build-using-namespace)
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
-  if (!bytes.empty() && bytes.front() == '#') {
-    CheckExternal(bytes.substr(1));
-    return 0;
-  }
   OnnxReaderOptions options;
   options.limits.max_file_decoded_bytes = 1 << 20;
   const absl::StatusOr<OnnxReader> reader = OnnxReader::OpenSource(MakeMemorySource("m", bytes), options);
