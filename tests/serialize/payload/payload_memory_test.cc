@@ -24,11 +24,14 @@
 
 namespace {
 bool contexts_fail = false;
-}
+bool zstd_is_shared = false;
+}  // namespace
 
-// In place of zstd's own, whose memory does not come from operator new.
-extern "C" ZSTD_DCtx* ZSTD_createDCtx() {
+// In place of zstd's own, whose memory does not come from operator new. Weak, so that it gives way to zstd's own where
+// zstd is linked into the program.
+extern "C" __attribute__((weak)) ZSTD_DCtx* ZSTD_createDCtx() {
   using Create = ZSTD_DCtx* (*)();
+  zstd_is_shared = true;
   static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "ZSTD_createDCtx"));
   return contexts_fail ? nullptr : create();
 }
@@ -144,6 +147,7 @@ TEST(PayloadMemory, WithoutAContextOfZstdReadingSaysSo) {
   const absl::Status read = reader.ReadInto(&out);
   const absl::Status verified = reader.Verify([&](const absl::Status&) { ++damages; });
   contexts_fail = false;
+  if (!zstd_is_shared) GTEST_SKIP() << "zstd is linked into the program, and its function cannot be replaced";
   EXPECT_THAT(read, kNoMemory);
   EXPECT_THAT(verified, kNoMemory);
   EXPECT_EQ(damages, 0);
