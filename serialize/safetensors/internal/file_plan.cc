@@ -102,7 +102,6 @@ absl::Status WriteHeader(const PlanOptions& options, const Metadata& aliases, Fi
   });
   const bool has_metadata = options.checksums || has_entries;
   if (has_metadata) header.push_back('}');
-  separator = has_metadata ? "," : "{";
   uint64_t end = 0;
   for (const size_t number : plan->tensors) {
     absl::StrAppend(&header, separator);

@@ -232,6 +232,32 @@ TEST(SafetensorsReader, EveryWayOfReadingGivesTheSameElements) {
   }
 }
 
+TEST(SafetensorsReader, AChecksumIsComparedOnce) {
+  MemoryFileSystem files;
+  SafetensorsWriterOptions write;
+  write.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create("m", write));
+  ASSERT_OK(writer.Add("w", Tensor::FromValues<int32_t>({1, 2, 0x01020304})));
+  ASSERT_OK(writer.Finish());
+  std::string bytes = *files.Find("m");
+  const TensorSlice first = *TensorSlice::Parse("0,1");
+  for (const bool is_read_before : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::OpenSource(MakeMemorySource("m", bytes)));
+    if (is_read_before) {
+      EXPECT_OK(reader.Read("w"));
+    }
+    const size_t at = bytes.rfind("\4\3\2\1");
+    bytes[at] = 5;
+    if (is_read_before) {
+      EXPECT_OK(reader.ReadSlice("w", first, /*verify_whole=*/true));
+    } else {
+      EXPECT_THAT(reader.ReadSlice("w", first, /*verify_whole=*/true),
+                  StatusIs(Code::kDataLoss, HasSubstr("its checksum is")));
+    }
+    bytes[at] = 4;
+  }
+}
+
 TEST(SafetensorsReader, LargeTensorsAreReadAndVerifiedOnThreads) {
   MemoryFileSystem files;
   SafetensorsWriterOptions write;

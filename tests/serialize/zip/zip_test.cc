@@ -156,6 +156,43 @@ TEST(ZipDirectory, ReadsTheHeadersOfSmallMembersTogetherAndNoDataOfLargeOnes) {
   }
 }
 
+// A source far away, which is told what will be read.
+class FarSource final : public ByteSource {
+ public:
+  explicit FarSource(std::string bytes) : content_(std::move(bytes)), source_(MakeMemorySource("a.zip", content_)) {}
+  const std::string& name() const override { return source_->name(); }
+  uint64_t size_bytes() const override { return source_->size_bytes(); }
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override { return source_->ReadAt(offset, out); }
+  ReadShape read_shape() const override {
+    ReadShape shape;
+    shape.in_flight = 8;
+    shape.gap_bytes = uint64_t{1} << 20;
+    return shape;
+  }
+  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options) const override {
+    for (const FileRange& range : ranges) announced += range.size_bytes;
+    max_gap_bytes = options.max_gap_bytes;
+    return nullptr;
+  }
+
+  mutable uint64_t announced = 0;
+  mutable uint64_t max_gap_bytes = 0;
+
+ private:
+  const std::string content_;
+  const std::shared_ptr<const ByteSource> source_;
+};
+
+TEST(ZipDirectory, AnnouncesTheHeadersAndNotTheDataBetweenThem) {
+  std::vector<Content> large;
+  for (int i = 0; i < 10; ++i) large.push_back({absl::StrCat(i), std::string(200'000, 'x'), 0, true});
+  const FarSource far(Zip(large));
+  ASSERT_OK(ReadZipDirectory(far, {}));
+  EXPECT_GT(far.announced, 0u);
+  EXPECT_LT(far.announced, 10'000u);
+  EXPECT_LT(far.max_gap_bytes, 200'000u);  // the source would read over gaps of 1 MiB
+}
+
 TEST(ZipWriterTest, RefusesNames) {
   std::string bytes;
   StringSink sink(&bytes);
