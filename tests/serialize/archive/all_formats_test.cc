@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -49,6 +50,16 @@ TEST(AllFormats, HaveNamesAndExtensionsOfTheirOwn) {
       EXPECT_TRUE(extensions.insert(extension).second) << extension;
     }
   }
+}
+
+TEST(AllFormats, HoldATensorWithoutMetadata) {
+  const AllFormats formats;
+  TensorMetadata metadata;
+  for (const ArchiveFormat* const format : formats.list())
+    EXPECT_TRUE(format->HoldsMetadata(metadata)) << format->name();
+  EXPECT_TRUE(Own().HoldsMetadata(metadata));
+  metadata.attributes["unit"] = "m";
+  EXPECT_FALSE(Own().HoldsMetadata(metadata));
 }
 
 TEST(AllFormats, EndWithThoseOfTheProgram) {

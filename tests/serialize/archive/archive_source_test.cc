@@ -103,6 +103,16 @@ TEST_F(ArchiveSource, HasTheTensorsOfEveryFormatOfOneFile) {
   EXPECT_GE(tested, 8);
 }
 
+TEST_F(ArchiveSource, MayBeAFileOfHdf5) {
+  const std::string path = "tests/fuzz/corpus/hdf5/chunks";
+  ASSERT_OK_AND_ASSIGN(const auto file, OpenArchive(path, formats_.list()));
+  ASSERT_OK_AND_ASSIGN(const auto bytes, OpenBytes(path, "no such file.h5"));
+  EXPECT_EQ(bytes->format(), "hdf5");
+  ASSERT_OK_AND_ASSIGN(const CompareReport report, Compare(*file, *bytes, {}));
+  EXPECT_GT(report.equal, 0);
+  EXPECT_TRUE(report.differences.empty());
+}
+
 TEST_F(ArchiveSource, MayBeAV1Checkpoint) {
   testing::V1Content content;
   content.Add("w", Tensor::FromValues<float>({3, 4}));

@@ -365,6 +365,15 @@ class SliceWriters : public Blocks, public ::testing::WithParamInterface<const c
   ArchiveEntry entry_;
 };
 
+TEST_P(SliceWriters, TakeATensorWithoutElements) {
+  entry_.shape = TensorShape({0, 3});
+  ASSERT_OK(writer_->AddSlice(entry_, {}, TensorSlice::Full(2), *Tensor::Zeros(DType::kFloat32, entry_.shape)));
+  ASSERT_OK(writer_->Finish());
+  const std::unique_ptr<ArchiveReader> reader = *OpenArchive(path_, formats_.list());
+  ASSERT_EQ(reader->entries().size(), 1u);
+  EXPECT_EQ(reader->entries()[0].shape, entry_.shape);
+}
+
 TEST_P(SliceWriters, RefuseAnOrderThatIsNotRowMajor) {
   ASSERT_OK(Add(0, 0, 2));
   EXPECT_THAT(Add(1, 0, 3), StatusIs(Code::kInvalidArgument, HasSubstr("does not continue at element 2")));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/numeric/int128.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
@@ -208,6 +209,62 @@ TEST(Compare, TensorsOfOnePairOfTypesAreCountedTogether) {
   EXPECT_DOUBLE_EQ(same.relative_rms(), 1);
   EXPECT_EQ(report.by_type[1].type_a, "float64");
   EXPECT_EQ(report.by_type[1].tensors, 1);
+}
+
+TEST(Compare, SaysWhereTheDifferencesAreLargest) {
+  const auto holding = [](const Tensor& tensor) {
+    NamedRecord record;
+    record.entry.name = "x";
+    record.entry.dtype = tensor.dtype();
+    record.entry.shape = tensor.shape();
+    record.tensor.view = tensor;
+    KeptTensors tensors;
+    tensors.Add(std::move(record));
+    return MakeDecodedArchive("records", "memory", std::move(tensors), /*has_names=*/true);
+  };
+  ASSERT_OK_AND_ASSIGN(const CompareReport report,
+                       Compare(*holding(Tensor::FromValues<float>({{1, 2, 300}, {4, 5, 6}})),
+                               *holding(Tensor::FromValues<float>({{1, 2, 290}, {4, 1, 6}}))));
+  ASSERT_EQ(report.differences.size(), 1u);
+  const TensorDifference& difference = report.differences[0];
+  EXPECT_EQ(difference.num_different, 2u);
+  EXPECT_EQ(difference.max_absolute, 10);
+  EXPECT_EQ(difference.where, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(difference.text_a, "300");
+  EXPECT_EQ(difference.text_b, "290");
+  EXPECT_EQ(difference.max_relative, 4);
+  EXPECT_EQ(difference.where_relative, (std::vector<int64_t>{1, 1}));
+}
+
+TEST(KeptTensors, OfOneNameStayInTheirOrder) {
+  KeptTensors kept;
+  for (const auto& [name, number] :
+       std::vector<std::pair<const char*, int32_t>>{{"b", 0}, {"a", 1}, {"b", 2}, {"a", 3}}) {
+    NamedRecord record;
+    record.entry.name = name;
+    record.tensor.view = Tensor::Scalar(number);
+    kept.Add(std::move(record));
+  }
+  kept.SortByName();
+  std::vector<int32_t> order;
+  for (const KeptTensor& tensor : kept.tensors) order.push_back(*tensor.Get().view.data<int32_t>());
+  EXPECT_EQ(order, (std::vector<int32_t>{1, 3, 0, 2}));
+  EXPECT_EQ(kept.entries[1].name, "a");
+}
+
+TEST(DecodedArchive, MetadataThatCannotBeReadIsAnErrorOfMetadataAlone) {
+  NamedRecord record;
+  record.entry.name = "x";
+  record.entry.has_metadata = true;
+  record.tensor.view = Tensor::Scalar(1.5F);
+  record.tensor.metadata_status = absl::DataLossError("no metadata");
+  KeptTensors kept;
+  kept.Add(std::move(record));
+  const std::unique_ptr<ArchiveReader> archive = MakeDecodedArchive("records", "memory", std::move(kept), true);
+  EXPECT_OK(archive->Read("x"));
+  EXPECT_OK(archive->ReadIgnoringBadMetadata("x"));
+  EXPECT_EQ(archive->ReadWithMetadata("x").status(), absl::DataLossError("no metadata"));
+  EXPECT_EQ(archive->Metadata("x").status(), absl::DataLossError("no metadata"));
 }
 
 TEST(ExactDifference, HasTheNearestDoubleAndTheSignOfTheRest) {

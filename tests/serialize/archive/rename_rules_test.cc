@@ -111,6 +111,18 @@ TEST(RenameRulesTest, ErrorsShowThePlace) {
               StatusIs(Code::kInvalidArgument, HasSubstr("at byte 5, \"\\\\Ub/\"")));
 }
 
+TEST(RenameRulesTest, AGroupThatIsRepeatedHasNoText) {
+  EXPECT_THAT(NewName({R"(s/(a)(b*)*c/\2/)"}, "abbc").status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("\\2 is a group inside a part that is repeated")));
+  EXPECT_THAT(TextOf(NewName({R"(s/(a)(b*)*c/\1/)"}, "abbc")), Eq("a"));
+}
+
+TEST(RenameRulesTest, AClassOfCharactersBeginsNoRange) {
+  EXPECT_THAT(NewName({"s/[[:alpha:]-z]/x/"}, "a-").status(),
+              StatusIs(Code::kInvalidArgument, HasSubstr("not supported as the begin of a range")));
+  EXPECT_THAT(TextOf(NewName({"s/[[:alpha:]-]/x/g"}, "a-1")), Eq("xx1"));
+}
+
 TEST(RenameRulesTest, SeveralWaysToDivideANameAreAnError) {
   EXPECT_THAT(NewName({"s/(a|ab)(c|bcd)(d*)/\\1-/"}, "abcd").status(),
               StatusIs(Code::kInvalidArgument, HasSubstr("matches in more than one way")));

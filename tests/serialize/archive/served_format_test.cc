@@ -18,11 +18,14 @@
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/formats/archive_service.h"
+#include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/tensor.h"
@@ -107,6 +110,22 @@ TEST_F(ServedFormat, OpensLikeAFile) {
               StatusIs(Code::kNotFound, HasSubstr(address_ + ": no tensor \"a/kernl\"; did you mean \"a/kernel\"?")));
   EXPECT_THAT(reader->ReadSlice("a/kernel", *TensorSlice::Parse("9,1:-")),
               StatusIs(Code::kOutOfRange, HasSubstr("axis 0")));
+}
+
+TEST_F(ServedFormat, TellsWhatEncodedTensorsDecodeTo) {
+  const std::string path = folder_.Path("encoded");
+  ArchiveWriterOptions options;
+  options.level = PayloadLevel::kDefault;
+  const Tensor zeros = *Tensor::Zeros(DType::kFloat32, TensorShape({100000}));
+  ASSERT_OK(SaveTensors(path, **FindFormat("checkpoint", files_.list()), {{"w", zeros, {}}}, options).status());
+  std::vector<ArchiveService::Source> sources;
+  sources.push_back({"", *OpenArchive(path, files_.list())});
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveService> service, ArchiveService::Create(std::move(sources)));
+  const Running server(socket_, service.get());
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(address_, {&served_}));
+  ASSERT_EQ(reader->entries().size(), 1);
+  EXPECT_EQ(reader->entries()[0].decoded_bytes, 400000);
+  EXPECT_LT(reader->entries()[0].stored_bytes, 1000);
 }
 
 TEST_F(ServedFormat, IsLinkedAndUsedOnlyOnRequest) {

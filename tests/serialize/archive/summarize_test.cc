@@ -25,12 +25,15 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/element_totals.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
+#include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/archive/summarize.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/convert.h"
+#include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -160,6 +163,36 @@ TEST(ElementTotals, CountSubnormalsByTheLimitsOfTheType) {
     const uint64_t of_a_sign = (uint64_t{1} << row.mantissa) - 1;
     EXPECT_EQ(totals.subnormals, row.has_sign ? 2 * of_a_sign : 0);
     EXPECT_EQ(totals.count, all.size());
+  }
+}
+
+// Numbers of one byte are counted by their bits, and their sums made of the counts.
+TEST(ElementTotals, OfFloatsOfOneByteAreThoseOfWideFloats) {
+  const std::vector<uint8_t> bits = {0x00, 0x80, 0x38, 0x38, 0xb8, 0x40, 0x7e, 0xfe, 0x7f, 0x01, 0x08};
+  const Tensor bytes = TensorOf(DType::kFloat8E4m3fn, bits);
+  ASSERT_OK_AND_ASSIGN(const TensorView wide, ConvertTo(bytes, DType::kFloat32));
+  archive::ElementTotals a;
+  archive::ElementTotals b;
+  ASSERT_OK(a.Add(bytes));
+  ASSERT_OK(b.Add(wide));
+  EXPECT_EQ(a.count, b.count);
+  EXPECT_EQ(a.zeros, 2u);
+  EXPECT_EQ(a.nans, 1u);
+  EXPECT_EQ(a.min, -448);
+  EXPECT_EQ(a.max, 448);
+  EXPECT_DOUBLE_EQ(a.mean(), b.mean());
+  EXPECT_DOUBLE_EQ(a.standard_deviation(), b.standard_deviation());
+}
+
+TEST(ElementTotals, OfNoFiniteElementAreCountsAlone) {
+  std::vector<float> values(40, std::numeric_limits<float>::quiet_NaN());
+  for (size_t size = 0; size < values.size(); ++size) {
+    SCOPED_TRACE(size);
+    archive::ElementTotals totals;
+    archive::AddFloats(values.data(), size, &totals);
+    EXPECT_EQ(totals.count, size);
+    EXPECT_EQ(totals.nans, size);
+    EXPECT_FALSE(totals.has_origin);
   }
 }
 
@@ -331,6 +364,24 @@ TEST(Summarize, TheNextBlockOfOneTensorIsReadWhileABlockIsMeasured) {
     EXPECT_EQ((*all)[0].max, 2);
   }
   EXPECT_TRUE(overlapped);
+}
+
+TEST(Summarize, PatternsChooseTheTensors) {
+  const TempFolder folder;
+  const AllFormats formats;
+  std::vector<TensorToSave> tensors;
+  for (const char* const name : {"a/bias", "a/kernel", "b/kernel"}) {
+    tensors.push_back({name, Tensor::FromValues<float>({1}), {}});
+  }
+  const std::string path = folder.Path("m.npz");
+  ASSERT_OK(SaveTensors(path, **FormatForName(path, formats.list()), tensors, {}).status());
+  const std::unique_ptr<ArchiveReader> reader = *OpenArchive(path, formats.list());
+  SummarizeOptions options;
+  options.include = {"*/kernel"};
+  ASSERT_OK_AND_ASSIGN(const std::vector<TensorStatistics> found, Summarize(*reader, options));
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].name, "a/kernel");
+  EXPECT_EQ(found[1].name, "b/kernel");
 }
 
 TEST(Summarize, DamageIsToldWithTheTensor) {
