@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/onnx/internal/external_data.h"
 #include "tensorcask/serialize/onnx/onnx_reader.h"
+#include "tensorcask/tensor/base/sha1.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/onnx/onnx_testing.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -107,6 +109,30 @@ TEST(OnnxSideFiles, AreComparedWithTheirChecksum) {
   }));
   EXPECT_EQ(bad_counts.verified, 0);
   EXPECT_THAT(damages, ElementsAre(HasSubstr("the SHA-1 of the side file is 87acec17")));
+}
+
+TEST(OnnxSideFiles, WithBadIndicesOfASparseTensorAreOneDamage) {
+  const TempFolder folder;
+  const std::string indices = LittleEndian(5, 8) + LittleEndian(5, 8);
+  folder.Write("i.bin", indices);
+  Sha1 hash;
+  hash.Update(indices);
+  const auto model = [](const std::string& sha1) {
+    return Model(Sub(15, Sub(1, RawTensor(2, {2}, "ab", "s")) +
+                             Sub(2, ExternalTensor(7, {2}, Entry("location", "i.bin") + Entry("checksum", sha1), "i")) +
+                             Packed(3, {3, 4})));
+  };
+  for (const auto& [sha1, says] : std::vector<std::pair<std::string, std::string>>{
+           {hash.Finish(), "index 1 is not larger"}, {std::string(40, 'a'), "the SHA-1 of the side file is"}}) {
+    ASSERT_OK_AND_ASSIGN(const OnnxReader reader, OnnxReader::Open(folder.Write("m.onnx", model(sha1))));
+    std::vector<std::string> damages;
+    ASSERT_OK_AND_ASSIGN(const OnnxCounts counts, reader.VerifyAll([&](const OnnxDamage& damage) {
+      damages.push_back(std::string(damage.status.message()));
+    }));
+    EXPECT_THAT(damages, ElementsAre(HasSubstr(says)));
+    EXPECT_EQ(counts.verified, 0);
+    EXPECT_EQ(counts.without_checksum, 1);  // the values
+  }
 }
 
 // A cache as that of Hugging Face's Hub: files have the names of their content, and snapshots are links to them.
