@@ -1,6 +1,5 @@
 #include "tensorcask/serialize/gguf/gguf_writer.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -8,7 +7,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/gguf/block_types.h"
 #include "tensorcask/serialize/gguf/internal/header_text.h"
 #include "tensorcask/serialize/gguf/internal/value_types.h"

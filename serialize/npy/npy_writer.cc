@@ -10,7 +10,6 @@
 #include "tensorcask/serialize/npy/internal/npy_encoder.h"
 #include "tensorcask/serialize/stored/writer_state.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {

@@ -13,7 +13,6 @@
 #include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace tensorcask {

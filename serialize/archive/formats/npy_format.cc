@@ -10,7 +10,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
