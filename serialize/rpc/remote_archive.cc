@@ -18,6 +18,7 @@
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/piece_receiver.h"
 #include "tensorcask/serialize/rpc/internal/remote_address.h"
+#include "tensorcask/serialize/rpc/internal/split_blocks.h"
 #include "tensorcask/serialize/rpc/internal/stream_call.h"
 #include "tensorcask/serialize/rpc/internal/strided_memory.h"
 #include "tensorcask/serialize/wire/codec_options.h"
@@ -50,6 +51,7 @@ constexpr absl::Duration kMaxDelay = absl::Seconds(5);
 // The items of one request, at most: a server accepts 4 MiB.
 constexpr size_t kMaxItemsBytes = size_t{2} << 20;
 constexpr int64_t kMaxFileMetadataBytes = int64_t{128} << 20;
+constexpr uint64_t kReadBytes = uint64_t{16} << 20;  // of one call of ReadBlocks
 
 absl::Status CheckEncoding(const std::string& encoding) {
   const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
@@ -536,6 +538,14 @@ absl::Status RemoteArchive::ReadSliceInto(absl::string_view name, const TensorSl
   if (!IsFixedSize(entry->dtype)) return ArchiveReader::ReadSliceInto(name, slice, out);
   const PullItem item = {std::string(name), slice, out};
   return impl_->PullItems(*this, {item}, impl_->options_.pull);
+}
+
+// One call for many blocks: a call takes at least the time to the server and back.
+absl::StatusOr<std::unique_ptr<TensorBlocks>> RemoteArchive::ReadBlocks(const ArchiveEntry& entry,
+                                                                        uint64_t block_bytes) const {
+  if (!entry.reads_in_blocks || block_bytes >= kReadBytes) return ArchiveReader::ReadBlocks(entry, block_bytes);
+  CASK_ASSIGN_OR_RETURN(std::unique_ptr<TensorBlocks> large, ArchiveReader::ReadBlocks(entry, kReadBytes));
+  return rpc::SplitBlocks(std::move(large), block_bytes);
 }
 
 absl::StatusOr<DecodedTensor> RemoteArchive::ReadWithMetadata(absl::string_view name) const {

@@ -99,6 +99,8 @@ class RemoteArchive final : public ArchiveReader {
   absl::Status ReadInto(absl::string_view name, TensorView* out) const override;
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const override;
+  absl::StatusOr<std::unique_ptr<TensorBlocks>> ReadBlocks(const ArchiveEntry& entry,
+                                                           uint64_t block_bytes) const override;
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override;
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override;
 

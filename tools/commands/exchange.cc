@@ -225,9 +225,24 @@ absl::StatusOr<Sender> AwaitSender(const std::string& socket, ChannelListener& l
       absl::StrCat(Printable(socket), ": no sender came within ", absl::ToDoubleSeconds(timeout), " s"));
 }
 
+// Errors: InvalidArgument for what the format cannot hold; with `allow_loss`, a line instead.
+absl::Status CheckHeld(const NamedRecord& named, const ArchiveFormat& to, bool allow_loss, Console& console) {
+  std::string lost;
+  if (!named.entry.strides.empty() && !to.traits().strides) lost = "strides";
+  if (!to.HoldsMetadata(named.tensor.metadata)) absl::StrAppend(&lost, lost.empty() ? "" : " and ", "metadata");
+  if (lost.empty()) return absl::OkStatus();
+  const std::string sentence = absl::StrCat("tensor ", Quoted(named.entry.name), " has ", lost, ", which ",
+                                            to.name_with_article(), " file cannot hold");
+  if (!allow_loss) {
+    return absl::InvalidArgumentError(absl::StrCat(sentence, "; recv --allow-loss leaves that out"));
+  }
+  console.out << "lost: " << EscapeControls(sentence) << '\n';
+  return absl::OkStatus();
+}
+
 // Saves everything from one `send`, and adds the sizes of the tensors to *element_bytes. The answer to its last request
 // is sent when the file is complete.
-absl::StatusOr<int64_t> ReceiveAll(Sender& sender, const ArchiveFormat& to, absl::Duration timeout,
+absl::StatusOr<int64_t> ReceiveAll(Sender& sender, const ArchiveFormat& to, bool allow_loss, absl::Duration timeout,
                                    ArchiveWriter& output, uint64_t* element_bytes, Console& console) {
   Channel& channel = sender.channel;
   Message request = std::move(sender.request);
@@ -248,7 +263,8 @@ absl::StatusOr<int64_t> ReceiveAll(Sender& sender, const ArchiveFormat& to, absl
       const NamedRecord named = ExtractName(std::move(request.tensors[0]), count - 1);
       bytes += MemoryBytes(named.tensor);
       *element_bytes = CheckedAdd(*element_bytes, ElementBytes(named.entry)).value_or(UINT64_MAX);
-      status = output.Add(named.entry, named.tensor);
+      status = CheckHeld(named, to, allow_loss, console);
+      if (status.ok()) status = output.Add(named.entry, named.tensor);
       progress.ShowBytes(absl::StrCat("receiving ", count), bytes);
     }
     Message reply;
@@ -311,8 +327,8 @@ absl::StatusOr<Received> ReceiveAtSocket(const RecvFlags& flags, const Target& t
   CASK_ASSIGN_OR_RETURN(ChannelListener listener, ChannelListener::Listen(flags.socket.path, options));
   CASK_ASSIGN_OR_RETURN(Sender sender, AwaitSender(flags.socket.path, listener, flags.socket.timeout()));
   const StopWatch watch([&] { sender.channel.Shutdown(); });
-  CASK_ASSIGN_OR_RETURN(
-      received.count, ReceiveAll(sender, to.format, flags.socket.timeout(), *output, &received.element_bytes, console));
+  CASK_ASSIGN_OR_RETURN(received.count, ReceiveAll(sender, to.format, to.allow_loss, flags.socket.timeout(), *output,
+                                                   &received.element_bytes, console));
   received.removed_files = output->removed_files();
   return received;
 }

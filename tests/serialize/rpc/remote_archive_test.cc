@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -160,6 +161,42 @@ TEST_F(RemoteArchiveTest, ReadsMetadataAloneAndKeepsStrides) {
   EXPECT_THAT(archive->ReadWithMetadata("gaps")->view.strides(), ElementsAre(1, 250));
   ASSERT_OK_AND_ASSIGN(const DecodedTensor text, archive->ReadWithMetadata("text"));
   EXPECT_EQ(text.metadata, of_text);
+}
+
+// Of any size, from few calls.
+TEST_F(RemoteArchiveTest, ReadsBlocksFromFewCalls) {
+  const Tensor w = Counting(TensorShape({3, 2500, 1000}));  // 30 MB: windows that divide the second axis
+  ASSERT_OK(
+      live_.Publish(1, {{"w", w}, {"empty", Counting(TensorShape({0, 3}))}, {"scalar", Tensor::Scalar<float>(3)}}));
+  Serve(&live_);
+  const auto archive = Open();
+  ASSERT_NE(archive, nullptr);
+  const uint64_t streams = server_->stats().total_streams;
+  ASSERT_OK_AND_ASSIGN(const ArchiveEntry* const entry, archive->Find("w"));
+  ASSERT_OK_AND_ASSIGN(const auto blocks, archive->ReadBlocks(*entry, 1 << 20));
+  int64_t next = 0;
+  while (true) {
+    ASSERT_OK_AND_ASSIGN(const std::optional<TensorBlock> block, blocks->Next());
+    if (!block.has_value()) break;
+    ASSERT_OK_AND_ASSIGN(const TensorView wanted, TensorView(w).Slice(block->slice));
+    EXPECT_LE(block->elements.bytes().size(), size_t{1} << 20);
+    ASSERT_TRUE(SameBytes(block->elements, wanted)) << block->slice.ToString();
+    ASSERT_EQ(block->elements.data<float>()[0], static_cast<float>(next)) << "in order";
+    next += block->elements.num_elements();
+  }
+  EXPECT_EQ(next, w.num_elements());
+  EXPECT_LE(server_->stats().total_streams - streams, 6);
+  for (const char* const name : {"empty", "scalar"}) {
+    ASSERT_OK_AND_ASSIGN(const ArchiveEntry* const small, archive->Find(name));
+    ASSERT_OK_AND_ASSIGN(const auto few, archive->ReadBlocks(*small, 4));
+    int64_t elements = 0;
+    while (true) {
+      ASSERT_OK_AND_ASSIGN(const std::optional<TensorBlock> block, few->Next());
+      if (!block.has_value()) break;
+      elements += block->elements.num_elements();
+    }
+    EXPECT_EQ(elements, small->shape.num_elements()) << name;
+  }
 }
 
 TEST_F(RemoteArchiveTest, BringsTheMetadataOfTheFile) {
