@@ -100,6 +100,21 @@ class Exchange(Scratch):
                     tensor["encoding"] = "plain"
             self.assertEqual(self.listed(self.path("copy")), wanted)
 
+    def test_what_the_new_file_cannot_hold_is_said(self):
+        tagged = self.tagged(b"\x12\x06cuda:0" + b"\x4a\x09\x0a\x04unit\x12\x01m")
+        path = self.write("g.pbtxt", EXTENSION_ONLY)
+        self.assertEqual(run("convert", "--format", "tensorproto-text", path, self.path("g")).returncode, 0)
+        for prefix, lost in ((tagged, "metadata"), (self.path("g"), "strides")):
+            receiver = self.listening("recv", self.path("copy.safetensors"))
+            done = run("send", prefix, "--unix", self.path("sock"))
+            self.assert_one_line(done, 1, f"has {lost}, which a safetensors file cannot hold", "recv --allow-loss")
+            self.assertEqual(receiver.wait(60), 1)
+            self.assertFalse(os.path.exists(self.path("copy.safetensors")))
+            receiver = self.listening("recv", "--allow-loss", "--overwrite", self.path("lossy.safetensors"))
+            self.assertEqual(run("send", prefix, "--unix", self.path("sock")).returncode, 0)
+            self.assertEqual(receiver.wait(60), 0, receiver.stderr.read())
+            self.assertIn("lost: tensor", receiver.stdout.read())
+
     def test_what_the_receiver_cannot_save_the_sender_hears(self):
         prefix = self.checkpoint()
         before = sorted(os.listdir(self.folder))

@@ -14,7 +14,7 @@ import unittest
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import TOOL, Scratch, run  # noqa: E402
+from tool_testing import EXTENSION_ONLY, TOOL, Scratch, run  # noqa: E402
 
 
 def read_bytes(pid):
@@ -198,6 +198,22 @@ class Grpc(Scratch):
         process, address = self.receive(self.path("y.npz"))
         self.assert_one_line(run("send", model, address), 1, "the file has metadata")
         self.assertEqual(process.wait(60), 1)
+
+    def test_metadata_and_strides_of_tensors_go_along(self):
+        tagged = self.tagged(b"\x12\x06cuda:0" + b"\x4a\x09\x0a\x04unit\x12\x01m")
+        path = self.write("g.pbtxt", EXTENSION_ONLY)
+        self.assertEqual(run("convert", "--format", "tensorproto-text", path, self.path("g")).returncode, 0)
+        for prefix in (tagged, self.path("g")):
+            wanted = self.listed(prefix)
+            self.assertTrue(wanted[0]["attributes"] or wanted[0]["strides"])
+            address = self.serve(prefix)
+            self.assertEqual(self.listed(address), wanted)
+            self.assertEqual(run("recv", address, self.path("pulled"), "--overwrite").returncode, 0)
+            self.assertEqual(self.listed(self.path("pulled")), wanted)
+            process, address = self.receive(self.path("pushed"), "--overwrite")
+            done = run("send", prefix, address)
+            self.assertEqual((done.returncode, done.stderr, process.wait(60)), (0, "", 0))
+            self.assertEqual(self.listed(self.path("pushed")), wanted)
 
     def test_receive_from_a_server(self):
         prefix = self.checkpoint()
