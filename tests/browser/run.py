@@ -201,6 +201,11 @@ class Browse(Page):
         self.script("const e = document.querySelector('#at-1'); e.value = '5'; e.dispatchEvent(new Event('change'))")
         time.sleep(0.3)
         np.testing.assert_allclose(shown(3), values[:8, 5, 0, :].T, rtol=1e-3)
+        norm = "model.layers.1.input_layernorm.weight"
+        self.go("#tensor=" + norm)
+        np.testing.assert_allclose(shown(8).ravel(), self.tensors[norm], rtol=1e-6)
+        self.go("#tensor=step")
+        np.testing.assert_allclose(shown(1), [[100]])
         self.assertEqual([entry["message"] for entry in self.logs("browser")], [])
 
     def test_refuses_what_is_not_of_this_page(self):

@@ -102,6 +102,6 @@ function healthView() {
       : "Nothing stands out. All checks below passed."),
     h("div", { class: "stack" }, sections),
     passed.length > 0 && model.tensors.length > 0 && h("p", { class: "note passed" }, "Without a finding: ",
-      passed.map((check) => check.title.toLowerCase().replace("nan", "NaN")).join(", "), "."),
+      passed.map((check) => check.title.toLowerCase().replace("nan", "NaN").replace("cannot be read", "unreadable")).join(", "), "."),
   ];
 }

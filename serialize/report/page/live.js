@@ -19,7 +19,8 @@ function liveCards(tensor) {
 function valuesCard(tensor) {
   const { dims } = tensor;
   const rank = dims.length;
-  const [high, wide] = [16, 8];
+  const isFlat = rank === 1; // in lines of 8 elements
+  const [high, wide] = [16, isFlat ? 128 : 8];
   const state = { down: rank - 2, across: rank - 1, at: dims.map(() => 0) };
   const place = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Elements" });
   const where = h("span", { class: "note", "aria-live": "polite" });
@@ -34,10 +35,11 @@ function valuesCard(tensor) {
     const turn = ++asked;
     ask("values", { tensor: tensor.index, start: state.at.join(","), length: lengths.join(",") }).then((values) => {
       if (turn !== asked) return; // the reader has gone on
-      const at = (row, column) => values[state.down > state.across ? column * rows + row : row * columns + column];
-      place.replaceChildren(h("table", { class: "plain elements" }, h("thead", {}, h("tr", {}, h("td", {}), Array.from({ length: columns }, (_, i) => h("th", { scope: "col", class: "n" }, integer(left + i))))),
-        h("tbody", {}, Array.from({ length: rows }, (_, row) => h("tr", {}, h("th", { scope: "row", class: "n" }, integer(top + row)),
-          Array.from({ length: columns }, (_, column) => h("td", { class: "n" }, visible(shorten(at(row, column), 60)))))))));
+      const at = (row, column) => values[isFlat ? 8 * row + column : state.down > state.across ? column * rows + row : row * columns + column] ?? "";
+      const [lines, cells] = isFlat ? [Math.ceil(columns / 8), Math.min(columns, 8)] : [rows, columns];
+      place.replaceChildren(h("table", { class: "plain elements" }, h("thead", {}, h("tr", {}, h("td", {}), Array.from({ length: cells }, (_, i) => h("th", { scope: "col", class: "n" }, isFlat ? `+${i}` : integer(left + i))))),
+        h("tbody", {}, Array.from({ length: lines }, (_, row) => h("tr", {}, h("th", { scope: "row", class: "n" }, integer(isFlat ? left + 8 * row : top + row)),
+          Array.from({ length: cells }, (_, column) => h("td", { class: "n" }, visible(shorten(at(row, column), 60)))))))));
       const range = (axis, first, length) => `axis ${axis}: ${integer(first)} to ${integer(first + length - 1)} of ${integer(dims[axis])}`;
       where.textContent = [state.down >= 0 && range(state.down, top, rows), state.across >= 0 && range(state.across, left, columns)].filter(Boolean).join(" · ");
     }, (error) => place.replaceChildren(h("p", { class: "problem" }, visible(error.message))));
