@@ -1520,6 +1520,7 @@ tensorcask_room(rpc_sources
     serialize/rpc/internal/merged_archive.cc
     serialize/rpc/internal/piece.cc
     serialize/rpc/internal/piece_receiver.cc
+    serialize/rpc/internal/split_blocks.cc
     serialize/rpc/internal/strided_memory.cc
     serialize/rpc/internal/work_queue.cc
     serialize/rpc/live_tensors.cc
@@ -1532,6 +1533,7 @@ tensorcask_room(rpc_sources
     serialize/rpc/internal/merged_archive.h
     serialize/rpc/internal/piece.h
     serialize/rpc/internal/piece_receiver.h
+    serialize/rpc/internal/split_blocks.h
     serialize/rpc/internal/strided_memory.h
     serialize/rpc/internal/work_queue.h
     serialize/rpc/live_tensors.h
