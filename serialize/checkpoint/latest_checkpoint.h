@@ -9,6 +9,8 @@
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_LATEST_CHECKPOINT_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_LATEST_CHECKPOINT_H_
 
+#include "tensorcask/tensor/base/cxx17.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
