@@ -107,6 +107,7 @@ absl::Status Advised(const absl::Status& status, const std::string& address) {
       {"certificate verify failed", "grpcs://", "; TENSORCASK_GRPC_CA names a file with the authorities to trust"},
       {"wrong version number", "grpcs://", "; does the server speak no TLS? Then its address is grpc://..."},
       {"Socket closed", "grpc://", "; does the server speak TLS? Then its address is grpcs://..."},
+      {"Connection refused", "grpc", "; no server listens there"},
       {"wants a token", "grpcs://", "; TENSORCASK_GRPC_TOKEN_FILE names a file with it"},
   };
   for (const auto& row : kRows) {

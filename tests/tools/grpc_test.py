@@ -91,7 +91,7 @@ class Grpc(Scratch):
         self.assert_one_line(run("serve", prefix, "--listen", "0.0.0.0:0"), 1, "no credentials")
         self.assert_one_line(run("serve", prefix, "--listen", "here"), 1, "wanted HOST:PORT")
         self.assert_one_line(run("ls", "grpc://127.0.0.1"), 1, "is no address of a server")
-        self.assert_one_line(run("ls", "grpc://127.0.0.1:1"), 1, "grpc://127.0.0.1:1: ")
+        self.assert_one_line(run("ls", "grpc://127.0.0.1:1"), 1, "grpc://127.0.0.1:1: ", "no server listens there")
         self.assert_one_line(run("convert", prefix, "grpc://127.0.0.1:1"), 2, "a server is only read")
 
     @unittest.skipUnless(shutil.which("openssl"), "without openssl")

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
@@ -37,6 +39,14 @@ void LetMallocKeepBlocks() {
 #endif
 }
 
+// gRPC takes the last 16 bits of a larger number.
+bool IsPort(absl::string_view text) {
+  constexpr size_t kMaxDigits = 5;
+  uint32_t port = 0;
+  return text.size() <= kMaxDigits && text.find_first_not_of("0123456789") == absl::string_view::npos &&
+         absl::SimpleAtoi(text, &port) && port >= 1 && port <= UINT16_MAX;
+}
+
 }  // namespace
 
 bool IsLoopback(absl::string_view host) {
@@ -51,8 +61,7 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   const size_t slash = rest.find('/');
   const absl::string_view host = rest.substr(0, slash);
   const size_t colon = host.rfind(':');
-  if (!has_scheme || colon == absl::string_view::npos || colon == 0 || colon + 1 == host.size() ||
-      host.find_first_not_of("0123456789", colon + 1) != absl::string_view::npos) {
+  if (!has_scheme || colon == absl::string_view::npos || colon == 0 || !IsPort(host.substr(colon + 1))) {
     return absl::InvalidArgumentError(
         absl::StrCat(Quoted(text), " is no address of a server; wanted grpc://HOST:PORT or grpc://HOST:PORT/NAME"));
   }
