@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/rpc/internal/beside_tensors.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -8,15 +9,16 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/proto/exchange_service.pb.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
+#include "tensorcask/serialize/protowire/wire_writer.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/varint.h"
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask::rpc {
@@ -44,6 +46,18 @@ class TextBesideTensors final : public ArchiveFormat {
   }
 };
 
+// The numbers of the fields of FileMetadata and MetadataEntry in proto/exchange_service.proto. This file needs no
+// classes of protobuf, which the Python module links with gRPC alone.
+enum FileMetadataField : uint32_t { kEntries = 1, kNotes = 2 };
+enum MetadataEntryField : uint32_t { kKey = 1, kValue = 2 };
+
+void AppendBytes(uint32_t field, absl::string_view bytes, std::string* message) {
+  char head[32];
+  const char* const end = WriteVarint(bytes.size(), internal::WriteTag(field, WireType::kBytes, head));
+  message->append(head, static_cast<size_t>(end - head));
+  message->append(bytes.data(), bytes.size());
+}
+
 constexpr uint64_t kEntryMemory = 160;  // of a node of a map, without long texts
 
 absl::Status NoFileMetadata(const absl::Status& why) {
@@ -57,8 +71,8 @@ absl::Status AddEntry(absl::string_view message, FileMetadata* entries) {
   WireReader reader(message);
   for (WireReader::Field field; reader.Next(&field);) {
     if (field.type != WireType::kBytes) continue;
-    if (field.number == v1::MetadataEntry::kKeyFieldNumber) key = std::string(field.bytes);
-    if (field.number == v1::MetadataEntry::kValueFieldNumber) value = std::string(field.bytes);
+    if (field.number == kKey) key = std::string(field.bytes);
+    if (field.number == kValue) value = std::string(field.bytes);
   }
   if (!reader.status().ok()) return NoFileMetadata(reader.status());
   if (!entries->empty() && key <= entries->rbegin()->first) {
@@ -108,14 +122,16 @@ std::vector<std::string> NotesOf(const ArchiveReader& archive, const BesideTenso
 }
 
 std::string ToMessage(const FileMetadata& entries, const std::vector<std::string>& notes) {
-  v1::FileMetadata message;
+  std::string message;
+  std::string one;
   for (const auto& [key, value] : entries) {
-    v1::MetadataEntry* const entry = message.add_entries();
-    entry->set_key(key);
-    entry->set_value(value);
+    one.clear();
+    AppendBytes(kKey, key, &one);
+    AppendBytes(kValue, value, &one);
+    AppendBytes(kEntries, one, &message);
   }
-  for (const std::string& note : notes) message.add_notes(note);
-  return message.SerializeAsString();
+  for (const std::string& note : notes) AppendBytes(kNotes, note, &message);
+  return message;
 }
 
 absl::StatusOr<BesideTensors> FromMessage(absl::string_view message,
@@ -124,10 +140,10 @@ absl::StatusOr<BesideTensors> FromMessage(absl::string_view message,
   WireReader reader(message);
   for (WireReader::Field field; reader.Next(&field);) {
     if (field.type != WireType::kBytes) continue;
-    if (field.number == v1::FileMetadata::kEntriesFieldNumber) {
+    if (field.number == kEntries) {
       CASK_RETURN_IF_ERROR(charge(kEntryMemory + field.bytes.size()));
       CASK_RETURN_IF_ERROR(AddEntry(field.bytes, &beside.entries));
-    } else if (field.number == v1::FileMetadata::kNotesFieldNumber) {
+    } else if (field.number == kNotes) {
       CASK_RETURN_IF_ERROR(charge(kEntryMemory + field.bytes.size()));
       beside.notes.emplace_back(field.bytes);
     }

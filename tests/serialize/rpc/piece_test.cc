@@ -1,6 +1,7 @@
 // Pieces of a transfer, and what a client refuses, without a network.
 
 #include "tensorcask/serialize/rpc/internal/piece.h"
+#include "tensorcask/serialize/rpc/internal/beside_tensors.h"
 
 #include <array>
 #include <cstdint>
@@ -86,6 +87,17 @@ TEST(PieceTest, IsTheExampleOfThePage) {
       "\x7a\x08"
       "\x01\0\0\0\x02\0\0";  // and the NUL at the end
   EXPECT_EQ(Encode({0, 0, data, 7}), std::string(example, sizeof(example)));
+}
+
+TEST(FileMetadataTest, IsTheMessageOfTheProtocol) {
+  const FileMetadata entries = {{"a", "1"}, {"b", ""}, {"c", std::string(300, 'x')}};
+  rpc::v1::FileMetadata message;
+  ASSERT_TRUE(message.ParseFromString(rpc::ToMessage(entries, {"a note"})));
+  FileMetadata parsed;
+  for (const rpc::v1::MetadataEntry& entry : message.entries()) parsed[entry.key()] = entry.value();
+  EXPECT_EQ(parsed, entries);
+  ASSERT_EQ(message.notes_size(), 1);
+  EXPECT_EQ(message.notes(0), "a note");
 }
 
 TEST(PieceTest, SkipsUnknownNumbers) {
