@@ -227,7 +227,7 @@ Action DeclareEdit(CLI::App& app) {
       "  tensorcask edit --set general.name=tiny --unset tokenizer.chat_template model.gguf\n"
       "  tensorcask edit --rename model.weight=weight --set author=me model.onnx\n"
       "  tensorcask edit --rename arr_0=images -o images.npz data.npz\n"
-      "  tensorcask edit --remove 'optimizer*' -o weights.ckpt last.ckpt");
+      "  tensorcask edit --remove 'optimizer.*' -o weights.safetensors model.safetensors");
   return [flags](Console& console) { return Edit(*flags, console); };
 }
 
