@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
 #include "tensorcask/serialize/archive/formats/npy_format.h"
 #include "tensorcask/serialize/archive/formats/safetensors_format.h"
+#include "tensorcask/serialize/archive/formats/torch_format.h"
 #include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/checkpoint/state_file.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -153,6 +155,62 @@ TEST(SafetensorsIndex, FilesOfAModelAreNotArchivesOfTheirOwn) {
   ASSERT_OK(SaveModel(path, 1000, /*overwrite=*/true));
   EXPECT_THAT(NamesIn(folder), ElementsAre("part.safetensors", "x-00001-of-00001.safetensors",
                                            "x.safetensors.index.json", "y.safetensors.index.json"));
+}
+
+// As Transformers saves a model in several files of torch.save.
+TEST(TorchIndex, HasTheTensorsOfItsFilesAndWhatItSaysItself) {
+  const TempFolder folder;
+  const TorchArchiveFormat format;
+  for (const char* const name : {"a", "b"}) {
+    const std::vector<TensorToSave> tensors = {{name, Tensor::FromValues<float>({1, 2}), {}}};
+    ASSERT_OK(SaveTensors(folder.Path(absl::StrCat("m-", name, ".bin")), format, tensors, {}).status());
+  }
+  const std::string index = folder.Path("pytorch_model.bin.index.json");
+  std::ofstream(index) << R"({"metadata":{"total_size":16,"license":"MIT"},)"
+                       << R"("weight_map":{"a":"m-a.bin","b":"m-b.bin","gone":"m-b.bin"}})";
+  std::vector<std::string> damaged;
+  const auto verify = [&](const ArchiveReader& reader) {
+    damaged.clear();
+    const absl::StatusOr<TensorCounts> counts =
+        reader.VerifyAll([&](const ArchiveDamage& damage) { damaged.emplace_back(damage.status.message()); });
+    EXPECT_OK(counts.status());
+    return *counts;
+  };
+  {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, format.Open(index, {}));
+    EXPECT_EQ(reader->file_metadata().at("license"), "MIT");
+    EXPECT_OK(reader->Read("b"));
+    EXPECT_THAT(reader->Read("gone"), StatusIs(Code::kDataLoss, HasSubstr("gone")));
+    EXPECT_EQ(verify(*reader).whole, 2);
+  }
+  ASSERT_EQ(FileSystem::Posix()->Remove(folder.Path("m-b.bin")), 0);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, format.Open(index, {}));
+  EXPECT_OK(reader->Read("a"));
+  EXPECT_THAT(reader->Read("b"), StatusIs(Code::kDataLoss, HasSubstr("m-b.bin: is missing")));
+  const TensorCounts counts = verify(*reader);
+  EXPECT_EQ(counts.whole, 1);
+  EXPECT_EQ(counts.damaged_elsewhere, 1);
+  EXPECT_THAT(damaged, ::testing::Contains(HasSubstr("m-b.bin: is missing")));
+}
+
+// An array of objects beside numbers is listed, and not read.
+TEST(NpzObjects, HideNoOtherArrays) {
+  MemoryFileSystem files;
+  ArchiveWriterOptions write;
+  write.file_system = &files;
+  const std::vector<TensorToSave> tensors = {{"a", Tensor::FromValues<float>({1, 2}), {}},
+                                             {"o", Tensor::FromValues<double>({3}), {}}};
+  ASSERT_OK(SaveTensors("m.npz", NpzArchiveFormat(), tensors, write).status());
+  std::string bytes = *files.Find("m.npz");
+  bytes.replace(bytes.find("'<f8'"), 5, "'|O' ");
+  files.Put("m.npz", bytes);
+  ArchiveReaderOptions options;
+  options.read.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, NpzArchiveFormat().Open("m.npz", options));
+  ASSERT_EQ(reader->entries().size(), 2u);
+  EXPECT_EQ(reader->entries()[1].shape, TensorShape({1}));
+  EXPECT_OK(reader->Read("a"));
+  EXPECT_THAT(reader->Read("o"), StatusIs(Code::kUnimplemented, HasSubstr("Python objects")));
 }
 
 TEST(SafetensorsShards, HaveTheSizeOfThoseOfTransformers) {
