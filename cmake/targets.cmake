@@ -1543,7 +1543,6 @@ tensorcask_room(rpc_sources
     Tensorcask::checkpoint
     Tensorcask::exchange
     Tensorcask::io
-    Tensorcask::proto
     Tensorcask::protowire
     Tensorcask::strided
     Tensorcask::tensor
