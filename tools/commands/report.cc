@@ -152,7 +152,7 @@ Action DeclareReport(CLI::App& app) {
       "  tensorcask report model.ckpt -o page.html\n"
       "  tensorcask report step-100 step-200 -o changes.html\n"
       "  tensorcask report run-7/ -o run.html\n"
-      "  tensorcask report model.safetensors --singular-values '*.q_proj.weight' -o page.html");
+      "  tensorcask report model.safetensors --singular-values '*.weight' -o page.html");
   return [flags](Console& console) { return Report(*flags, console); };
 }
 
