@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -23,21 +21,6 @@ namespace {
 constexpr int kMaxReceivedBytes = 8 << 20;  // a page of the list; a piece has at most kMaxPieceBytes
 // Frames as large as a piece. 64 KiB, what gRPC takes by itself, costs a third of the speed.
 constexpr int kMaxFrameBytes = 2 << 20;
-
-// gRPC receives into blocks of up to 4 MiB, each of which it allocates and frees. glibc gives such blocks back to the
-// system, and then each page of the next one is cleared again, which is a fifth of the time of a client. It keeps twice
-// as much as the largest block that it has seen freed, unless the program has chosen a threshold (mallopt). The block
-// here is not touched, so it takes no memory.
-void LetMallocKeepBlocks() {
-#ifdef __GLIBC__
-  constexpr size_t kLargestBlock = size_t{16} << 20;
-  static std::once_flag once;
-  std::call_once(once, [] {
-    void* volatile block = std::malloc(kLargestBlock);
-    std::free(block);
-  });
-#endif
-}
 
 // gRPC takes the last 16 bits of a larger number.
 bool IsPort(absl::string_view text) {
@@ -73,7 +56,6 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const Address& address,
                                            std::shared_ptr<grpc::ChannelCredentials> credentials) {
-  LetMallocKeepBlocks();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceivedBytes);
   arguments.SetInt("grpc.http2.max_frame_size", kMaxFrameBytes);
