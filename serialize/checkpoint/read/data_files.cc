@@ -37,7 +37,7 @@ class FileBesideIndex final : public ByteSource {
     if (owner_.IsThisProcess()) {
       looking_.join();
     } else {
-      looking_.detach();  // a child of fork has no such thread
+      looking_.detach();  // a child of fork has no threads of its parent
     }
   }
   FileBesideIndex(const FileBesideIndex&) = delete;
@@ -72,7 +72,12 @@ class FileBesideIndex final : public ByteSource {
   absl::Status CheckIndex() const {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (looking_.joinable()) looking_.join();
+      if (looking_.joinable() && owner_.IsThisProcess()) {
+        looking_.join();
+      } else if (looking_.joinable()) {
+        looking_.detach();
+        was_replaced_ = WasReplaced(*index_);
+      }
     }
     return was_replaced_ ? Replaced(name()) : absl::OkStatus();
   }
@@ -82,7 +87,7 @@ class FileBesideIndex final : public ByteSource {
   const OwnerProcess owner_;
   mutable std::mutex mutex_;
   mutable std::thread looking_;
-  bool was_replaced_ = false;  // known when `looking_` has ended
+  mutable bool was_replaced_ = false;  // known when `looking_` has ended
 };
 
 }  // namespace
