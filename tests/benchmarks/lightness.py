@@ -81,7 +81,8 @@ ROOMS = {  # a program that uses the room, the packages of its libraries, and wh
     "npy": ('#include "tensorcask/serialize/npy/npz_reader.h"\n#include "tensorcask/serialize/npy/npz_writer.h"\n'
             'int main(int, char** names) {\n'
             '  return tensorcask::NpzReader::Open(names[0]).ok() || tensorcask::NpzWriter::Create(names[0]).ok();\n}\n',
-            ["tensor", "serialize/io", "serialize/values", "serialize/zip", "serialize/npy"], ["-lz"], ["libz."]),
+            ["tensor", "serialize/io", "serialize/values", "serialize/stored", "serialize/zip", "serialize/npy"], ["-lz"],
+             ["libz."]),
 }
 
 
