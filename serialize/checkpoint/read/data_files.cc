@@ -26,7 +26,7 @@ class FileBesideIndex final : public ByteSource {
  public:
   FileBesideIndex(std::shared_ptr<const ByteSource> file, std::shared_ptr<const ByteSource> index)
       : file_(std::move(file)), index_(std::move(index)) {
-    try {
+    try {  // NOLINT: of the standard library
       looking_ = std::thread([this] { was_replaced_ = WasReplaced(*index_); });
     } catch (const std::system_error&) {  // the system has no more threads
       was_replaced_ = WasReplaced(*index_);

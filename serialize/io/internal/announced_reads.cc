@@ -201,7 +201,7 @@ AnnouncedReads::Piece* AnnouncedReads::NextToFetch() {
 
 void AnnouncedReads::StartThreads() {
   const size_t wanted = std::min(most_fetches_, pieces_.size() - next_);
-  try {
+  try {  // NOLINT: of the standard library
     while (threads_.size() < wanted) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
     // The system has no more threads. Those that there are, and the caller, do the work.

@@ -24,7 +24,7 @@ void TaskThreads::Submit(std::function<void()> task) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (idle_ <= tasks_.size() && threads_.size() < max_threads_) {
-      try {
+      try {  // NOLINT: of the standard library
         threads_.emplace_back([this] { Work(); });
       } catch (const std::system_error&) {
         // The system has no more threads. Those that there are do the work.
