@@ -38,7 +38,8 @@ struct PushArchiveOptions {
   bool allow_loss = false;
   // Called before each piece; the push breaks when it returns false. Null: always true.
   std::function<bool(uint64_t sent_bytes)> keep_going = nullptr;
-  // Called with a sentence for each thing that does not go along, before the first byte is sent. Null: nobody is told.
+  // Called before the first byte is sent, with a sentence for each value or metadata that the push leaves out; may be
+  // null.
   std::function<void(const std::string& sentence)> note = nullptr;
 };
 

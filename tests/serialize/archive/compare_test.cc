@@ -212,19 +212,9 @@ TEST(Compare, TensorsOfOnePairOfTypesAreCountedTogether) {
 }
 
 TEST(Compare, SaysWhereTheDifferencesAreLargest) {
-  const auto holding = [](const Tensor& tensor) {
-    NamedRecord record;
-    record.entry.name = "x";
-    record.entry.dtype = tensor.dtype();
-    record.entry.shape = tensor.shape();
-    record.tensor.view = tensor;
-    KeptTensors tensors;
-    tensors.Add(std::move(record));
-    return MakeDecodedArchive("records", "memory", std::move(tensors), /*has_names=*/true);
-  };
   ASSERT_OK_AND_ASSIGN(const CompareReport report,
-                       Compare(*holding(Tensor::FromValues<float>({{1, 2, 300}, {4, 5, 6}})),
-                               *holding(Tensor::FromValues<float>({{1, 2, 290}, {4, 1, 6}}))));
+                       Compare(*Holding(Tensor::FromValues<float>({{1, 2, 300}, {4, 5, 6}})),
+                               *Holding(Tensor::FromValues<float>({{1, 2, 290}, {4, 1, 6}}))));
   ASSERT_EQ(report.differences.size(), 1u);
   const TensorDifference& difference = report.differences[0];
   EXPECT_EQ(difference.num_different, 2u);
