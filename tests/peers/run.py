@@ -4,10 +4,14 @@
 `tools/dev peers` calls it with the Python of the virtual environment that it made. `light` needs what
 requirements-light.txt names, `all` what requirements-all.txt names. TEST is a name as unittest takes it:
 tensorflow_peer.Checkpoints.test_slices. Prints how many tensors went each way, and last: N passed, N failed, N skipped.
+Each module has a process of its own: TensorFlow and the compiler of PyTorch bring two copies of LLVM, which end a
+process that loads both.
 """
 
 import importlib.metadata
 import os
+import re
+import subprocess
 import sys
 import time
 import unittest
@@ -66,15 +70,9 @@ def versions(scope):
     return ", ".join(found)
 
 
-def main(arguments):
-    if not arguments or arguments[0] not in MODULES:
-        print("usage: run.py light|all [-v] [TEST...]", file=sys.stderr)
-        return 2
-    scope, *rest = arguments
-    verbosity = 2 if "-v" in rest else 1
-    wanted = [name for name in rest if name != "-v"]
-    print(f"peers: Python {sys.version.split()[0]}, {versions(scope)}", flush=True)
-    suite = unittest.defaultTestLoader.loadTestsFromNames(wanted or MODULES[scope])
+def run_tests(names, verbosity):
+    """Runs the tests in this process, and prints what went each way. Returns the counts of the last line."""
+    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = unittest.TextTestRunner(resultclass=Result, verbosity=verbosity).run(suite)
     for test, reason in result.skipped:
         print(f"SKIPPED {test.id()}: {reason}")
@@ -83,8 +81,40 @@ def main(arguments):
     for line in peer.findings():
         print(line)
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
-    print(f"{result.passed} passed, {failed} failed, {len(result.skipped)} skipped", flush=True)
-    return 1 if failed or not result.passed else 0
+    return result.passed, failed, len(result.skipped)
+
+
+def run_module(scope, module, options):
+    """Runs the tests of a module in a process of its own. One that ends without its counts is one failed test."""
+    command = [sys.executable, os.path.realpath(__file__), scope, *options, module]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    counts = None
+    for line in process.stdout:
+        counts = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped\n", line)
+        if not counts:
+            print(line, end="", flush=True)
+    status = process.wait()
+    if counts:
+        return tuple(map(int, counts.groups()))
+    print(f"{module}: its process ended with {status}", flush=True)
+    return 0, 1, 0
+
+
+def main(arguments):
+    if not arguments or arguments[0] not in MODULES:
+        print("usage: run.py light|all [-v] [TEST...]", file=sys.stderr)
+        return 2
+    scope, *rest = arguments
+    options = ["-v"] if "-v" in rest else []
+    wanted = [name for name in rest if name != "-v"]
+    if wanted:
+        counts = run_tests(wanted, 2 if options else 1)
+    else:
+        print(f"peers: Python {sys.version.split()[0]}, {versions(scope)}", flush=True)
+        counts = [sum(column) for column in zip(*(run_module(scope, module, options) for module in MODULES[scope]))]
+    passed, failed, skipped = counts
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":
