@@ -14,8 +14,6 @@
 
 namespace tensorcask::python {
 
-void DefineArrays(nanobind::module_& m);
-
 // A numpy.ndarray on the memory of `view`, which it keeps alive: read-only if the memory must not be written in place
 // (a mapped file, memory that other tensors share). Strings become an array of bytes objects, which is a copy.
 nanobind::object ToNumpy(const TensorView& view);

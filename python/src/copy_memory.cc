@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "tensorcask/python/src/process_mutex.h"
+#include "tensorcask/python/src/base/process_mutex.h"
 #include "tensorcask/tensor/memory/host_caching_allocator.h"
 
 namespace tensorcask::python {

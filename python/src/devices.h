@@ -24,8 +24,6 @@
 
 namespace tensorcask::python {
 
-void DefineDevices(nanobind::module_& m);
-
 // The GPU of NVIDIA that has the memory of an array with __dlpack_device__; empty for all other memory.
 std::optional<Device> GpuOf(nanobind::handle array);
 

@@ -2,20 +2,8 @@
 
 #include <nanobind/nanobind.h>
 
-#include "tensorcask/python/src/arrays.h"
-#include "tensorcask/python/src/comparisons.h"
-#include "tensorcask/python/src/devices.h"
-#include "tensorcask/python/src/exchange.h"
-#include "tensorcask/python/src/functions.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/manager.h"
-#include "tensorcask/python/src/object_graph.h"
-#include "tensorcask/python/src/reader.h"
-#include "tensorcask/python/src/remote.h"
-#include "tensorcask/python/src/report.h"
-#include "tensorcask/python/src/sharded.h"
-#include "tensorcask/python/src/tensor_object.h"
-#include "tensorcask/python/src/writer.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/bindings.h"
 #include "tensorcask/tensor/version.h"
 
 NB_MODULE(_native, m) {

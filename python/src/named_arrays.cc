@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "tensorcask/python/src/options.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/arguments.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"

@@ -18,8 +18,6 @@
 
 namespace tensorcask::python {
 
-void DefineReader(nanobind::module_& m);
-
 // An open file. Shared by the reader, its slices and calls that run without the GIL: closing the reader ends no call.
 struct OpenFile {
   std::shared_ptr<FileSystem> files;  // of a caller's file system; null: none

@@ -6,9 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/version.h"
 

@@ -16,9 +16,6 @@
 
 namespace tensorcask::python {
 
-void DefineServer(nanobind::module_& m);
-void DefineClient(nanobind::module_& m);
-
 // True for grpc://... and grpcs://...
 bool IsRemote(absl::string_view path);
 

@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/process_mutex.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/process_mutex.h"
 #include "tensorcask/serialize/io/file_system_router.h"
 #include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/object_store/object_store.h"

@@ -13,8 +13,6 @@
 
 namespace tensorcask::python {
 
-void DefineTensor(nanobind::module_& m);
-
 // The view of a tensorcask.Tensor; null for other objects.
 const TensorView* TensorOf(nanobind::handle object);
 

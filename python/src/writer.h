@@ -13,8 +13,6 @@
 
 namespace tensorcask::python {
 
-void DefineWriter(nanobind::module_& m);
-
 // An argument that is a tensor, kept where it is while it is written without the GIL.
 struct PinnedTensor {
   TensorView view;

@@ -3,8 +3,8 @@
 //   options.progress = [](uint64_t) { return KeepGoing(); };
 //   absl::StatusOr<Tensor> tensor = WithoutGil([&] { return archive.Read(name); });   // throws KeyboardInterrupt
 
-#ifndef TENSORCASK_PYTHON_SRC_INTERRUPTS_H_
-#define TENSORCASK_PYTHON_SRC_INTERRUPTS_H_
+#ifndef TENSORCASK_PYTHON_SRC_BASE_INTERRUPTS_H_
+#define TENSORCASK_PYTHON_SRC_BASE_INTERRUPTS_H_
 
 #include <nanobind/nanobind.h>
 
@@ -119,4 +119,4 @@ FileSystem* InterruptibleFiles();
 
 }  // namespace tensorcask::python
 
-#endif  // TENSORCASK_PYTHON_SRC_INTERRUPTS_H_
+#endif  // TENSORCASK_PYTHON_SRC_BASE_INTERRUPTS_H_

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/base/text.h"
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/manager.h"
+#include "tensorcask/python/src/bindings.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tensorcask/python/src/arguments.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/process_mutex.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/python/src/copy_memory.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/named_arrays.h"
-#include "tensorcask/python/src/options.h"
-#include "tensorcask/python/src/process_mutex.h"
 #include "tensorcask/python/src/store_files.h"
-#include "tensorcask/python/src/text.h"
 #include "tensorcask/python/src/writer.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
 #include "tensorcask/tensor/allocator.h"

@@ -1,12 +1,12 @@
-#include "tensorcask/python/src/object_graph.h"
+#include "tensorcask/python/src/bindings.h"
 
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/tensor/base/status_util.h"
 

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/dtypes.h"
+#include "tensorcask/python/src/numpy_dtypes.h"
 
 #include <array>
 #include <string>
@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/text.h"
 
 namespace nb = nanobind;
 

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/exchange.h"
+#include "tensorcask/python/src/bindings.h"
 
 #include <nanobind/stl/unique_ptr.h>
 
@@ -14,14 +14,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/arguments.h"
 #include "tensorcask/python/src/arrays.h"
-#include "tensorcask/python/src/dtypes.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/options.h"
-#include "tensorcask/python/src/process_mutex.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/process_mutex.h"
+#include "tensorcask/python/src/base/text.h"
+#include "tensorcask/python/src/numpy_dtypes.h"
 #include "tensorcask/python/src/tensor_object.h"
-#include "tensorcask/python/src/text.h"
 #include "tensorcask/python/src/writer.h"
 #include "tensorcask/serialize/exchange/channel.h"
 #include "tensorcask/serialize/exchange/shared_memory.h"

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/functions.h"
+#include "tensorcask/python/src/bindings.h"
 
 #include <cstdint>
 #include <memory>
@@ -11,13 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/python/src/dtypes.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/options.h"
-#include "tensorcask/python/src/pickles.h"
+#include "tensorcask/python/src/arguments.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/pickles.h"
+#include "tensorcask/python/src/base/text.h"
+#include "tensorcask/python/src/numpy_dtypes.h"
 #include "tensorcask/python/src/store_files.h"
-#include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/salvage_archive.h"

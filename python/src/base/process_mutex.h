@@ -1,7 +1,7 @@
 // A mutex of the process that made it. After fork(2) a child does not wait for a thread that it does not have.
 
-#ifndef TENSORCASK_PYTHON_SRC_PROCESS_MUTEX_H_
-#define TENSORCASK_PYTHON_SRC_PROCESS_MUTEX_H_
+#ifndef TENSORCASK_PYTHON_SRC_BASE_PROCESS_MUTEX_H_
+#define TENSORCASK_PYTHON_SRC_BASE_PROCESS_MUTEX_H_
 
 #include <mutex>
 
@@ -27,4 +27,4 @@ class ProcessMutex {
 
 }  // namespace tensorcask::python
 
-#endif  // TENSORCASK_PYTHON_SRC_PROCESS_MUTEX_H_
+#endif  // TENSORCASK_PYTHON_SRC_BASE_PROCESS_MUTEX_H_

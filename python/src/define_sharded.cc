@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/sharded.h"
+#include "tensorcask/python/src/bindings.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/arguments.h"
 #include "tensorcask/python/src/arrays.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/python/src/store_files.h"
-#include "tensorcask/python/src/text.h"
 #include "tensorcask/python/src/writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
 #include "tensorcask/serialize/sharded/communicator.h"

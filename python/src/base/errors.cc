@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/errors.h"
+#include "tensorcask/python/src/base/errors.h"
 
 #include <nanobind/nanobind.h>
 
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/file_system.h"
 

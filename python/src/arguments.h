@@ -1,7 +1,7 @@
 // Arguments that several functions of the module share.
 
-#ifndef TENSORCASK_PYTHON_SRC_OPTIONS_H_
-#define TENSORCASK_PYTHON_SRC_OPTIONS_H_
+#ifndef TENSORCASK_PYTHON_SRC_ARGUMENTS_H_
+#define TENSORCASK_PYTHON_SRC_ARGUMENTS_H_
 
 #include <nanobind/nanobind.h>
 
@@ -117,4 +117,4 @@ int FromThreads(nanobind::handle threads, int most = 4);
 
 }  // namespace tensorcask::python
 
-#endif  // TENSORCASK_PYTHON_SRC_OPTIONS_H_
+#endif  // TENSORCASK_PYTHON_SRC_ARGUMENTS_H_

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/comparisons.h"
+#include "tensorcask/python/src/bindings.h"
 
 #include <memory>
 #include <string>
@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/python/src/arguments.h"
 #include "tensorcask/python/src/arrays.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/options.h"
-#include "tensorcask/python/src/pickles.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/pickles.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/serialize/archive/compare_archives.h"
 #include "tensorcask/serialize/archive/summarize.h"
 #include "tensorcask/tensor/base/quote.h"

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/report.h"
+#include "tensorcask/python/src/bindings.h"
 
 #include <cstdint>
 #include <functional>
@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/interrupts.h"
-#include "tensorcask/python/src/options.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/arguments.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/report/report.h"

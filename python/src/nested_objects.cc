@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/nested_values.h"
+#include "tensorcask/python/src/nested_objects.h"
 
 #include <complex>
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/base/quote.h"

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/options.h"
+#include "tensorcask/python/src/arguments.h"
 
 #include <algorithm>
 #include <map>
@@ -12,13 +12,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/interrupts.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/python/src/byte_sources.h"
-#include "tensorcask/python/src/errors.h"
 #include "tensorcask/python/src/fsspec_files.h"
-#include "tensorcask/python/src/interrupts.h"
 #include "tensorcask/python/src/remote.h"
 #include "tensorcask/python/src/store_files.h"
-#include "tensorcask/python/src/text.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"

@@ -1,4 +1,4 @@
-#include "tensorcask/python/src/interrupts.h"
+#include "tensorcask/python/src/base/interrupts.h"
 
 #include <algorithm>
 #include <atomic>

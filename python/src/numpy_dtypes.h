@@ -1,7 +1,7 @@
 // Dtypes of tensors as those of NumPy, and back.
 
-#ifndef TENSORCASK_PYTHON_SRC_DTYPES_H_
-#define TENSORCASK_PYTHON_SRC_DTYPES_H_
+#ifndef TENSORCASK_PYTHON_SRC_NUMPY_DTYPES_H_
+#define TENSORCASK_PYTHON_SRC_NUMPY_DTYPES_H_
 
 #include <nanobind/nanobind.h>
 
@@ -36,4 +36,4 @@ DType FromDTypeArgument(nanobind::handle dtype);
 
 }  // namespace tensorcask::python
 
-#endif  // TENSORCASK_PYTHON_SRC_DTYPES_H_
+#endif  // TENSORCASK_PYTHON_SRC_NUMPY_DTYPES_H_

@@ -1,8 +1,8 @@
 // Names and paths of Python as bytes of C++, and back. Names of tensors are any bytes: those that are not UTF-8 become
 // surrogates ("surrogateescape"), as file names do in Python.
 
-#ifndef TENSORCASK_PYTHON_SRC_TEXT_H_
-#define TENSORCASK_PYTHON_SRC_TEXT_H_
+#ifndef TENSORCASK_PYTHON_SRC_BASE_TEXT_H_
+#define TENSORCASK_PYTHON_SRC_BASE_TEXT_H_
 
 #include <nanobind/nanobind.h>
 
@@ -36,4 +36,4 @@ std::optional<std::vector<std::string>> FromNames(nanobind::handle names, const 
 
 }  // namespace tensorcask::python
 
-#endif  // TENSORCASK_PYTHON_SRC_TEXT_H_
+#endif  // TENSORCASK_PYTHON_SRC_BASE_TEXT_H_

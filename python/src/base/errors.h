@@ -1,7 +1,7 @@
 // The exceptions of the module: classes of tensorcask._errors, with the sentence of an absl::Status.
 
-#ifndef TENSORCASK_PYTHON_SRC_ERRORS_H_
-#define TENSORCASK_PYTHON_SRC_ERRORS_H_
+#ifndef TENSORCASK_PYTHON_SRC_BASE_ERRORS_H_
+#define TENSORCASK_PYTHON_SRC_BASE_ERRORS_H_
 
 #include <utility>
 
@@ -32,4 +32,4 @@ T Take(absl::StatusOr<T> result, About about = About::kFile) {
 
 }  // namespace tensorcask::python
 
-#endif  // TENSORCASK_PYTHON_SRC_ERRORS_H_
+#endif  // TENSORCASK_PYTHON_SRC_BASE_ERRORS_H_

@@ -8,8 +8,8 @@
 //
 // Only for versions of the module that are equal: the state of an object is the tuple of its fields, without a version.
 
-#ifndef TENSORCASK_PYTHON_SRC_PICKLES_H_
-#define TENSORCASK_PYTHON_SRC_PICKLES_H_
+#ifndef TENSORCASK_PYTHON_SRC_BASE_PICKLES_H_
+#define TENSORCASK_PYTHON_SRC_BASE_PICKLES_H_
 
 #include <nanobind/nanobind.h>
 
@@ -25,8 +25,8 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
-#include "tensorcask/python/src/errors.h"
-#include "tensorcask/python/src/text.h"
+#include "tensorcask/python/src/base/errors.h"
+#include "tensorcask/python/src/base/text.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/tensor/shape.h"
 
@@ -174,4 +174,4 @@ void DefinePickle(nanobind::class_<T>& type) {
 
 }  // namespace tensorcask::python
 
-#endif  // TENSORCASK_PYTHON_SRC_PICKLES_H_
+#endif  // TENSORCASK_PYTHON_SRC_BASE_PICKLES_H_

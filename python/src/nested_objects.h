@@ -1,7 +1,7 @@
 // The values of a file as objects of Python, with the tensors among them.
 
-#ifndef TENSORCASK_PYTHON_SRC_NESTED_VALUES_H_
-#define TENSORCASK_PYTHON_SRC_NESTED_VALUES_H_
+#ifndef TENSORCASK_PYTHON_SRC_NESTED_OBJECTS_H_
+#define TENSORCASK_PYTHON_SRC_NESTED_OBJECTS_H_
 
 #include <nanobind/nanobind.h>
 
@@ -17,4 +17,4 @@ nanobind::object NestedValues(const ArchiveReader& archive, nanobind::handle rea
 
 }  // namespace tensorcask::python
 
-#endif  // TENSORCASK_PYTHON_SRC_NESTED_VALUES_H_
+#endif  // TENSORCASK_PYTHON_SRC_NESTED_OBJECTS_H_
