@@ -1537,6 +1537,7 @@ tensorcask_room(rpc_sources
     serialize/rpc/internal/strided_memory.h
     serialize/rpc/internal/work_queue.h
     serialize/rpc/live_tensors.h
+    serialize/rpc/remote_format.h
     serialize/rpc/tensor_source.h
   LINK
     Tensorcask::archive
@@ -1714,16 +1715,16 @@ tensorcask_inner_library(tools_program
 
 tensorcask_program(tools_tensorcask
   SOURCES
-    tools/no_job_tools.cc
-    tools/no_remote_tools.cc
+    tools/siblings/no_job_tools.cc
+    tools/siblings/no_remote_tools.cc
   LINK
     tools_program
     tools_tools)
 
 tensorcask_program(tools_tensorcask-grpc
   SOURCES
-    tools/grpc_remote_tools.cc
-    tools/no_job_tools.cc
+    tools/siblings/grpc_remote_tools.cc
+    tools/siblings/no_job_tools.cc
   LINK
     Tensorcask::archive
     Tensorcask::exchange
@@ -1740,8 +1741,8 @@ tensorcask_program(tools_tensorcask-grpc
 
 tensorcask_program(tools_tensorcask-mpi
   SOURCES
-    tools/mpi_job_tools.cc
-    tools/no_remote_tools.cc
+    tools/siblings/mpi_job_tools.cc
+    tools/siblings/no_remote_tools.cc
   LINK
     MPI::MPI_CXX
     Tensorcask::mpi
@@ -1755,32 +1756,32 @@ tensorcask_program(tools_tensorcask-mpi
 
 tensorcask_inner_library(tools_tools
   SOURCES
-    tools/command_table.cc
-    tools/completions.cc
-    tools/console.cc
     tools/element_crc32.cc
     tools/formats.cc
+    tools/formats/graph_format.cc
+    tools/formats/tensorproto_text_format.cc
+    tools/formats/text_memory.cc
     tools/formats_page.cc
-    tools/graph_format.cc
-    tools/job_tools.cc
-    tools/json_text.cc
-    tools/loss_lines.cc
+    tools/help/command_table.cc
+    tools/help/completions.cc
+    tools/help/manual.cc
     tools/ls_values.cc
-    tools/manual.cc
     tools/metadata_options.cc
+    tools/output/console.cc
+    tools/output/json_text.cc
+    tools/output/loss_lines.cc
+    tools/output/table.cc
+    tools/output/text_width.cc
     tools/page_server.cc
     tools/peer_options.cc
     tools/read_progress.cc
-    tools/remote_tools.cc
     tools/rename.cc
-    tools/sibling_program.cc
+    tools/siblings/job_tools.cc
+    tools/siblings/remote_tools.cc
+    tools/siblings/sibling_program.cc
     tools/slice_text.cc
     tools/store_leftovers.cc
     tools/subcommand.cc
-    tools/table.cc
-    tools/tensorproto_text_format.cc
-    tools/text_memory.cc
-    tools/text_width.cc
     tools/tool_files.cc
   LINK
     CLI11::CLI11

@@ -64,6 +64,8 @@ PROTO_FLOORS = (4, 5, 7, 9)  # who may name the messages of proto/
 INNER_ROOMS = {
     "serialize/payload": [("codec",)],
     "serialize/checkpoint": [("table",), ("format",), ("read", "write")],
+    "python": [("src/base",)],
+    "tools": [("output",), ("formats", "help", "siblings")],
 }
 INNER_FLOORS = {
     f"{room}/{inner}": (room, height)
@@ -214,21 +216,21 @@ def check(root):
 
 
 def crowded_rooms(root, most):
-    """{folder: number of headers} of the folders of the library with more than `most`, but for FULL_ROOMS."""
-    counts = collections.Counter(os.path.dirname(path) for path in library_headers(root))
+    """{folder: number of headers} of the folders with more than `most`, but for FULL_ROOMS and what only tests use."""
+    counts = collections.Counter(os.path.dirname(path) for path in headers(root, "tensor", "serialize", "tools", "python"))
     return {folder: count for folder, count in counts.items() if count > most and folder not in FULL_ROOMS}
 
 
 def names_used_twice(root):
-    """The paths of headers of the library that have a name in common with another one."""
+    """The paths of headers that have a name in common with another one."""
     named = collections.defaultdict(list)
-    for path in library_headers(root):
+    for path in headers(root, "tensor", "serialize", "tools", "python", "tests"):
         named[os.path.basename(path)].append(path)
     return [path for paths in named.values() if len(paths) > 1 for path in paths]
 
 
-def library_headers(root):
-    return [path for path in source_files(root) if path.startswith(("tensor/", "serialize/")) and path.endswith(".h")]
+def headers(root, *folders):
+    return [path for path in source_files(root) if path.partition("/")[0] in folders and path.endswith(".h")]
 
 
 def linked_with(root, path):
@@ -403,7 +405,9 @@ class MadeUpTree(unittest.TestCase):
                 os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
                 open(os.path.join(root, path), "w", encoding="utf-8").close()
             self.assertEqual(crowded_rooms(root, 1), {"serialize/npy": 2})
-            self.assertEqual(names_used_twice(root), ["serialize/npy/a.h", "serialize/zip/a.h", "tensor/a.h"])
+            self.assertEqual(
+                names_used_twice(root), ["serialize/npy/a.h", "serialize/zip/a.h", "tensor/a.h", "tests/zip/a.h"]
+            )
 
     def test_a_folder_that_is_no_room(self):
         self.assert_one_problem({"serialize/zarr/zarr.h": ""}, "serialize/zarr/zarr.h:1", "this folder is no room")

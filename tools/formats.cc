@@ -13,10 +13,10 @@
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tools/console.h"
-#include "tensorcask/tools/graph_format.h"
-#include "tensorcask/tools/remote_tools.h"
-#include "tensorcask/tools/tensorproto_text_format.h"
+#include "tensorcask/tools/formats/graph_format.h"
+#include "tensorcask/tools/formats/tensorproto_text_format.h"
+#include "tensorcask/tools/output/console.h"
+#include "tensorcask/tools/siblings/remote_tools.h"
 #include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {

@@ -16,7 +16,7 @@
 #include "tensorcask/tensor/base/printable_text.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tools/table.h"
+#include "tensorcask/tools/output/table.h"
 
 namespace tensorcask::tools {
 namespace {

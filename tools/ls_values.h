@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 

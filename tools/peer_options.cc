@@ -7,7 +7,7 @@
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/quote.h"
-#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "tensorcask/tools/remote_tools.h"
+#include "tensorcask/tools/siblings/remote_tools.h"
 
 namespace tensorcask::tools {
 

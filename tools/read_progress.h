@@ -15,7 +15,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/forwarding_file_system.h"
-#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/rename_rules.h"
-#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 

@@ -16,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 namespace {

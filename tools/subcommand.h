@@ -16,8 +16,8 @@
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
-#include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/file_system_router.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tools/console.h"
+#include "tensorcask/tools/output/console.h"
 
 namespace tensorcask::tools {
 namespace {

@@ -20,11 +20,11 @@
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/io/stale_temporaries.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tools/console.h"
-#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/output/console.h"
+#include "tensorcask/tools/output/json_text.h"
+#include "tensorcask/tools/output/table.h"
 #include "tensorcask/tools/store_leftovers.h"
 #include "tensorcask/tools/subcommand.h"
-#include "tensorcask/tools/table.h"
 #include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {

@@ -21,11 +21,11 @@
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tools/loss_lines.h"
 #include "tensorcask/tools/metadata_options.h"
+#include "tensorcask/tools/output/loss_lines.h"
+#include "tensorcask/tools/output/table.h"
 #include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
-#include "tensorcask/tools/table.h"
 
 namespace tensorcask::tools {
 namespace {

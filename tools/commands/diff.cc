@@ -25,7 +25,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/output/json_text.h"
 #include "tensorcask/tools/rename.h"
 #include "tensorcask/tools/subcommand.h"
 

@@ -24,9 +24,9 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/strided/view.h"
-#include "tensorcask/tools/loss_lines.h"
+#include "tensorcask/tools/output/loss_lines.h"
 #include "tensorcask/tools/peer_options.h"
-#include "tensorcask/tools/remote_tools.h"
+#include "tensorcask/tools/siblings/remote_tools.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {

@@ -31,11 +31,11 @@
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tools/element_crc32.h"
 #include "tensorcask/tools/formats.h"
-#include "tensorcask/tools/json_text.h"
 #include "tensorcask/tools/ls_values.h"
+#include "tensorcask/tools/output/json_text.h"
+#include "tensorcask/tools/output/table.h"
 #include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
-#include "tensorcask/tools/table.h"
 #include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {

@@ -17,12 +17,12 @@
 #include "tensorcask/serialize/sharded/sharded_load.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tools/console.h"
 #include "tensorcask/tools/formats.h"
-#include "tensorcask/tools/job_tools.h"
+#include "tensorcask/tools/output/console.h"
+#include "tensorcask/tools/output/table.h"
 #include "tensorcask/tools/read_progress.h"
+#include "tensorcask/tools/siblings/job_tools.h"
 #include "tensorcask/tools/subcommand.h"
-#include "tensorcask/tools/table.h"
 #include "tensorcask/tools/tool_files.h"
 
 namespace tensorcask::tools {

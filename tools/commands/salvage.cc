@@ -15,7 +15,7 @@
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
-#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/output/json_text.h"
 #include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
 #include "tensorcask/tools/tool_files.h"

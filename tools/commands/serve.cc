@@ -16,7 +16,7 @@
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/peer_options.h"
-#include "tensorcask/tools/remote_tools.h"
+#include "tensorcask/tools/siblings/remote_tools.h"
 #include "tensorcask/tools/subcommand.h"
 
 namespace tensorcask::tools {

@@ -16,9 +16,9 @@
 #include "tensorcask/serialize/archive/summarize.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
-#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/output/json_text.h"
+#include "tensorcask/tools/output/table.h"
 #include "tensorcask/tools/subcommand.h"
-#include "tensorcask/tools/table.h"
 
 namespace tensorcask::tools {
 namespace {

@@ -15,7 +15,7 @@
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
-#include "tensorcask/tools/json_text.h"
+#include "tensorcask/tools/output/json_text.h"
 #include "tensorcask/tools/read_progress.h"
 #include "tensorcask/tools/subcommand.h"
 

@@ -1,9 +1,0 @@
-// Of a program that has no MPI.
-
-#include "tensorcask/tools/job_tools.h"
-
-namespace tensorcask::tools {
-
-const JobTools* LinkedJobTools() { return nullptr; }
-
-}  // namespace tensorcask::tools

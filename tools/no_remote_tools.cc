@@ -1,9 +1,0 @@
-// Of `tensorcask`, which has no gRPC.
-
-#include "tensorcask/tools/remote_tools.h"
-
-namespace tensorcask::tools {
-
-const RemoteTools* LinkedRemoteTools() { return nullptr; }
-
-}  // namespace tensorcask::tools
