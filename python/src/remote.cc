@@ -9,6 +9,7 @@
 #include "tensorcask/python/src/base/errors.h"
 #include "tensorcask/python/src/base/interrupts.h"
 #include "tensorcask/python/src/base/text.h"
+#include "tensorcask/serialize/rpc/remote_format.h"
 #include "tensorcask/tensor/base/owner_process.h"
 #include "tensorcask/tensor/version.h"
 
@@ -40,24 +41,12 @@ const RemoteModule* Import() {
   }
 }
 
-class RemoteFormat final : public ArchiveFormat {
+// Opens by the calls of the module tensorcask._grpc.
+class ModuleFormat final : public RemoteFormat {
  public:
-  RemoteFormat(bool tls, std::optional<RemoteCredentials> credentials)
-      : tls_(tls), credentials_(std::move(credentials)) {}
+  ModuleFormat(bool tls, std::optional<RemoteCredentials> credentials)
+      : RemoteFormat(tls), credentials_(std::move(credentials)) {}
 
-  absl::string_view name() const override { return tls_ ? "grpcs" : "grpc"; }
-  absl::string_view scheme() const override { return tls_ ? "grpcs://" : "grpc://"; }
-  std::vector<absl::string_view> extensions() const override { return {}; }
-  ArchiveTraits traits() const override {
-    ArchiveTraits traits;
-    traits.strides = true;
-    traits.metadata = true;
-    traits.file_metadata = true;
-    traits.strings = true;
-    return traits;
-  }
-  bool HoldsDType(DType dtype) const override { return dtype != DType::kInvalid; }
-  bool Recognizes(const ArchiveProbe& /*probe*/) const override { return false; }  // no file is one
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override {
     const RemoteModule* const module = loaded;
@@ -70,14 +59,13 @@ class RemoteFormat final : public ArchiveFormat {
   }
 
  private:
-  const bool tls_;
   const std::optional<RemoteCredentials> credentials_;
 };
 
 }  // namespace
 
 bool IsRemote(absl::string_view path) {
-  return absl::StartsWith(path, "grpc://") || absl::StartsWith(path, "grpcs://");
+  return absl::StartsWith(path, RemoteFormat::kScheme) || absl::StartsWith(path, RemoteFormat::kTlsScheme);
 }
 
 const RemoteModule& Grpc() {
@@ -107,7 +95,7 @@ std::optional<RemoteCredentials> FromCredentials(nb::handle credentials) {
 
 std::vector<std::unique_ptr<const ArchiveFormat>> RemoteFormats(const std::optional<RemoteCredentials>& credentials) {
   std::vector<std::unique_ptr<const ArchiveFormat>> formats;
-  for (const bool tls : {false, true}) formats.push_back(std::make_unique<RemoteFormat>(tls, credentials));
+  for (const bool tls : {false, true}) formats.push_back(std::make_unique<ModuleFormat>(tls, credentials));
   return formats;
 }
 

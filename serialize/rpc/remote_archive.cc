@@ -570,17 +570,9 @@ absl::Status PullInto(const RemoteArchive* archive, absl::Span<const PullItem> i
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-RemoteArchiveFormat::RemoteArchiveFormat(bool tls, RemoteOptions options) : tls_(tls), options_(std::move(options)) {}
+RemoteArchiveFormat::RemoteArchiveFormat(bool tls, RemoteOptions options)
+    : RemoteFormat(tls), options_(std::move(options)) {}
 RemoteArchiveFormat::~RemoteArchiveFormat() = default;
-
-ArchiveTraits RemoteArchiveFormat::traits() const {
-  ArchiveTraits traits;
-  traits.strides = true;
-  traits.metadata = true;
-  traits.file_metadata = true;
-  traits.strings = true;
-  return traits;
-}
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> RemoteArchiveFormat::Open(const std::string& path,
                                                                          const ArchiveReaderOptions& options) const {

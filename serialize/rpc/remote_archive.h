@@ -43,6 +43,7 @@
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/listing_budget.h"
+#include "tensorcask/serialize/rpc/remote_format.h"
 #include "tensorcask/serialize/rpc/tensor_source.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
@@ -127,26 +128,16 @@ struct PullItem {
 absl::Status PullInto(const RemoteArchive* archive, absl::Span<const PullItem> items, const PullOptions& options);
 
 // "grpc://HOST:PORT[/NAME]" in place of a path; with `tls`, "grpcs://...".
-class RemoteArchiveFormat final : public ArchiveFormat {
+class RemoteArchiveFormat final : public RemoteFormat {
  public:
-  static constexpr char kScheme[] = "grpc://";
-  static constexpr char kTlsScheme[] = "grpcs://";
-
   explicit RemoteArchiveFormat(bool tls, RemoteOptions options = RemoteOptions());
   ~RemoteArchiveFormat() override;
 
-  absl::string_view name() const override { return tls_ ? "grpcs" : "grpc"; }
-  absl::string_view scheme() const override { return tls_ ? kTlsScheme : kScheme; }
-  std::vector<absl::string_view> extensions() const override { return {}; }
-  ArchiveTraits traits() const override;
-  bool HoldsDType(DType dtype) const override { return dtype != DType::kInvalid; }
-  bool Recognizes(const ArchiveProbe& /*probe*/) const override { return false; }  // no file is one
   // Of the options it knows the limits and the budget of the list. Errors: as RemoteArchive::Open.
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
 
  private:
-  const bool tls_;
   const RemoteOptions options_;
 };
 

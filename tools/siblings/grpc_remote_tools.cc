@@ -25,6 +25,7 @@
 #include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/serialize/rpc/push_tensors.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
+#include "tensorcask/serialize/rpc/remote_format.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
 #include "tensorcask/serialize/rpc/tensor_source.h"
 #include "tensorcask/serialize/rpc/tls.h"
@@ -118,17 +119,11 @@ absl::Status Advised(const absl::Status& status, const std::string& address) {
   return status;
 }
 
-// RemoteArchiveFormat, with the credentials of OptionsFor.
-class RemoteFormat final : public ArchiveFormat {
+// As RemoteArchiveFormat, with the credentials of OptionsFor.
+class AddressFormat final : public RemoteFormat {
  public:
-  explicit RemoteFormat(bool tls) : format_(tls) {}
+  using RemoteFormat::RemoteFormat;
 
-  absl::string_view name() const override { return format_.name(); }
-  absl::string_view scheme() const override { return format_.scheme(); }
-  std::vector<absl::string_view> extensions() const override { return format_.extensions(); }
-  ArchiveTraits traits() const override { return format_.traits(); }
-  bool HoldsDType(DType dtype) const override { return format_.HoldsDType(dtype); }
-  bool Recognizes(const ArchiveProbe& probe) const override { return format_.Recognizes(probe); }
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override {
     CASK_ASSIGN_OR_ANNOTATE(const RemoteOptions remote, OptionsFor(path), path);
@@ -137,15 +132,12 @@ class RemoteFormat final : public ArchiveFormat {
     if (!archive.ok()) return Advised(archive.status(), path);
     return archive;
   }
-
- private:
-  const RemoteArchiveFormat format_;
 };
 
 std::vector<std::unique_ptr<const ArchiveFormat>> RemoteFormats() {
   std::vector<std::unique_ptr<const ArchiveFormat>> formats;
-  formats.push_back(std::make_unique<RemoteFormat>(/*tls=*/false));
-  formats.push_back(std::make_unique<RemoteFormat>(/*tls=*/true));
+  formats.push_back(std::make_unique<AddressFormat>(/*tls=*/false));
+  formats.push_back(std::make_unique<AddressFormat>(/*tls=*/true));
   return formats;
 }
 

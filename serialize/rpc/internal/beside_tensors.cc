@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/serialize/protowire/wire_writer.h"
+#include "tensorcask/serialize/rpc/remote_format.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
 #include "tensorcask/serialize/wire/serialized_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -25,21 +26,11 @@ namespace tensorcask::rpc {
 namespace {
 
 // A conversion to this format, which is never run, finds the texts of the values.
-class TextBesideTensors final : public ArchiveFormat {
+class TextBesideTensors final : public RemoteFormat {
  public:
+  TextBesideTensors() : RemoteFormat(/*tls=*/false) {}
+
   absl::string_view name() const override { return "gRPC"; }
-  std::vector<absl::string_view> extensions() const override { return {}; }
-  ArchiveTraits traits() const override {
-    ArchiveTraits traits;
-    traits.strides = true;
-    traits.metadata = true;
-    traits.file_metadata = true;
-    traits.strings = true;
-    traits.is_written = false;
-    return traits;
-  }
-  bool HoldsDType(DType dtype) const override { return dtype != DType::kInvalid; }
-  bool Recognizes(const ArchiveProbe& /*probe*/) const override { return false; }
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& /*options*/) const override {
     return absl::UnimplementedError(absl::StrCat(path, ": nothing is opened"));
