@@ -16,8 +16,8 @@
 
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/tests/support/crash_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 
 namespace tensorcask::testing {
 

@@ -23,7 +23,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 
 namespace tensorcask::testing {
 

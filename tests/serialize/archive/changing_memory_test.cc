@@ -15,7 +15,7 @@
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
-#include "tensorcask/tests/support/changing_memory.h"
+#include "tensorcask/tests/support/memory_that_changes.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {

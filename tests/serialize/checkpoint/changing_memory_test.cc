@@ -12,21 +12,20 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tensor/variant.h"
-#include "tensorcask/tests/support/changing_memory.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
+#include "tensorcask/tests/support/memory_that_changes.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::ChangingMemory;
-using ::tensorcask::testing::ForwardingFileSystem;
 
 constexpr int64_t kNumElements = 400'000;  // several chunks
 

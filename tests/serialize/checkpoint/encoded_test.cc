@@ -13,6 +13,7 @@
 #include "tensorcask/proto/checkpoint.pb.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -23,7 +24,6 @@
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/serialize/checkpoint/encoded_testing.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -34,7 +34,6 @@ using ::tensorcask::testing::BytesOf;
 using ::tensorcask::testing::Damages;
 using ::tensorcask::testing::ExpectReads;
 using ::tensorcask::testing::Fill;
-using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::InIndex;
 using ::tensorcask::testing::kData;
 using ::tensorcask::testing::OpenIn;

@@ -18,11 +18,11 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/merge_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -31,7 +31,6 @@ namespace {
 
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
-using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::HeaderOf;
 using ::tensorcask::testing::Merge;
 using ::tensorcask::testing::On;

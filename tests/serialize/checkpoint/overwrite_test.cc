@@ -18,12 +18,12 @@
 #include "tensorcask/serialize/checkpoint/format/naming.h"
 #include "tensorcask/serialize/checkpoint/internal/old_checkpoint.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 #include "tensorcask/tests/support/uploading_file_system.h"
@@ -36,7 +36,6 @@ using ::tensorcask::checkpoint::OldCheckpoint;
 using ::tensorcask::testing::BytesOf;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
-using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::IndexOf;
 using ::tensorcask::testing::SameTensor;
 using ::tensorcask::testing::Save;

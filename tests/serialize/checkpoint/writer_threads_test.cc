@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/shape.h"
@@ -27,7 +28,6 @@
 #include "tensorcask/tests/serialize/checkpoint/checkpoint_testing.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -133,7 +133,7 @@ TEST(WriterThreads, MakeTheFilesOfOne) {
 }
 
 // Notes for how many bytes each file asks for room.
-class Reservations final : public testing::ForwardingFileSystem {
+class Reservations final : public ForwardingFileSystem {
  public:
   using ForwardingFileSystem::ForwardingFileSystem;
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override {

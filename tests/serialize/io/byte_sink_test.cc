@@ -16,12 +16,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tests/support/discarding_file_system.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -262,7 +262,7 @@ TEST(FileSinkTest, WithoutRoomToReserveItStillWrites) {
 }
 
 // Notes the sizes for which room is asked for, in MiB.
-class Reservations final : public testing::ForwardingFileSystem {
+class Reservations final : public ForwardingFileSystem {
  public:
   explicit Reservations(FileSystem* behind) : ForwardingFileSystem(behind) {}
   IoResult Reserve(IoResult, uint64_t size_bytes) override {

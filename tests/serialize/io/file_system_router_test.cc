@@ -12,16 +12,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/io/publication.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/uploading_file_system.h"
 
 namespace tensorcask {
 namespace {
 
-using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::UploadingFileSystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -16,10 +16,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/file_system_router.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -27,7 +27,6 @@ namespace tensorcask {
 namespace {
 
 using ::tensorcask::testing::FaultyFileSystem;
-using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
 using ::testing::ElementsAre;

@@ -17,10 +17,10 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/io/publication_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 #include "tensorcask/tests/support/uploading_file_system.h"
@@ -457,7 +457,7 @@ TEST(PublicationTest, TheFirstTemporaryNameIsFixedAndTakenOverFromADeadWriter) {
 }
 
 // Notes the parts of files that are to reach the disk before the end.
-class EarlySyncs final : public testing::ForwardingFileSystem {
+class EarlySyncs final : public ForwardingFileSystem {
  public:
   explicit EarlySyncs(FileSystem* behind) : ForwardingFileSystem(behind) {}
   IoResult StartSync(IoResult handle, uint64_t offset, uint64_t bytes) override {

@@ -22,6 +22,7 @@
 #include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
 #include "tensorcask/serialize/npy/npz_writer.h"
@@ -33,7 +34,6 @@
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/serialize/object_store/store_testing.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/safetensors/safetensors_dtypes.h"
 #include "tensorcask/serialize/safetensors/safetensors_reader.h"
@@ -27,7 +28,6 @@
 #include "tensorcask/tests/serialize/safetensors/safetensors_testing.h"
 #include "tensorcask/tests/serialize/safetensors/writer_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/test_data.h"
 
@@ -36,7 +36,6 @@ namespace {
 
 using ::tensorcask::testing::AsReference;
 using ::tensorcask::testing::FaultyFileSystem;
-using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::MakeFile;
 using ::tensorcask::testing::OpenBytes;
 using ::tensorcask::testing::RandomTensor;

@@ -26,7 +26,7 @@
 #include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tensor/variant.h"
-#include "tensorcask/tests/support/changing_memory.h"
+#include "tensorcask/tests/support/memory_that_changes.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {

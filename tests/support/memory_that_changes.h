@@ -5,8 +5,8 @@
 //   const ChangingMemory::Thread thread(&memory);      // until the end of the block, all the time
 //   ... save memory.tensor() ...
 
-#ifndef TENSORCASK_TESTS_SUPPORT_CHANGING_MEMORY_H_
-#define TENSORCASK_TESTS_SUPPORT_CHANGING_MEMORY_H_
+#ifndef TENSORCASK_TESTS_SUPPORT_MEMORY_THAT_CHANGES_H_
+#define TENSORCASK_TESTS_SUPPORT_MEMORY_THAT_CHANGES_H_
 
 #include <atomic>
 #include <cstddef>
@@ -71,4 +71,4 @@ class ChangingMemory {
 
 }  // namespace tensorcask::testing
 
-#endif  // TENSORCASK_TESTS_SUPPORT_CHANGING_MEMORY_H_
+#endif  // TENSORCASK_TESTS_SUPPORT_MEMORY_THAT_CHANGES_H_
