@@ -80,13 +80,14 @@ absl::StatusOr<ExitCode> RunAction(const Action& action, Console& console) {
   }
 }
 
-// CLI11 reads an operand in brackets as a list: `[ab]` becomes `ab`, and `[a,b]` becomes two operands. A NUL byte after
-// the bracket, which no argument can have, prevents that. UnguardBrackets makes each option remove it again.
+// CLI11 reads an operand in brackets as a list: `[ab]` becomes `ab`, and `[a,b]` becomes two operands. Version 2.6 also
+// reads values of options so: `--exclude=[ab]`. A NUL byte after the bracket, which no argument can have, prevents
+// that. UnguardBrackets makes each option remove it again.
 std::vector<std::string> WithGuardedBrackets(absl::Span<const std::string> arguments) {
   std::vector<std::string> backwards;  // the order that CLI11 expects
   for (size_t i = arguments.size(); i-- > 0;) {
     std::string argument = arguments[i];
-    if (absl::StartsWith(argument, "[") && absl::EndsWith(argument, "]")) argument += '\0';
+    if (absl::EndsWith(argument, "]")) argument += '\0';
     backwards.push_back(std::move(argument));
   }
   return backwards;

@@ -267,6 +267,16 @@ class Brackets(Base):
         self.good("edit", path, "--remove", "x[0]")
         self.assertEqual(self.names(path), ["x0", "y[1]"])
 
+    def test_a_glob_from_bracket_to_bracket(self):
+        for number, (arguments, names) in enumerate((
+                (["--include", "[xy][0-9]"], ["x0"]), (["--include=[xy][0-9]"], ["x0"]),
+                (["--exclude=[xy][0-9]"], ["x[0]", "y[1]"]), (["--exclude=[xy][!,0-9]*", "--include=[x]*[,0]"], ["x0"]),
+                (["--rename=s/x0/[x]/"], ["[x]", "x[0]", "y[1]"]), (["--rename=x0=[x,y]"], ["[x,y]", "x[0]", "y[1]"]))):
+            path = self.path(f"{number}.npz")
+            self.good("convert", *arguments, self.tensors, path)
+            self.assertEqual(self.names(path), names)
+        self.assertEqual(self.names(self.tensors, "[xy][0-9]"), ["x0"])
+
     def test_no_hint_names_what_was_typed(self):
         self.assert_one_line(run("ls", self.tensors, "z[0]"), 2, "z[0] matches no tensor; did you mean")
 
