@@ -80,20 +80,22 @@ absl::StatusOr<ExitCode> RunAction(const Action& action, Console& console) {
   }
 }
 
-// CLI11 reads an operand in brackets as a list: `[ab]` becomes `ab`, and `[a,b]` becomes two operands. Version 2.6 also
-// reads values of options so: `--exclude=[ab]`. A NUL byte after the bracket, which no argument can have, prevents
-// that. UnguardBrackets makes each option remove it again.
-std::vector<std::string> WithGuardedBrackets(absl::Span<const std::string> arguments) {
+// What CLI11 would take apart gets a NUL byte at its end, which no argument can have. UnguardValues makes each option
+// remove it again. An operand in brackets is a list for CLI11: `[ab]` becomes `ab`, and `[a,b]` becomes two operands;
+// version 2.6 also reads values of options so: `--exclude=[ab]`. For an empty value, `--exclude=`, it takes the next
+// argument.
+std::vector<std::string> WithGuardedValues(absl::Span<const std::string> arguments) {
   std::vector<std::string> backwards;  // the order that CLI11 expects
   for (size_t i = arguments.size(); i-- > 0;) {
     std::string argument = arguments[i];
-    if (absl::EndsWith(argument, "]")) argument += '\0';
+    const bool empty_value = absl::StartsWith(argument, "--") && argument.find('=') + 1 == argument.size();
+    if (absl::EndsWith(argument, "]") || empty_value) argument += '\0';
     backwards.push_back(std::move(argument));
   }
   return backwards;
 }
 
-void UnguardBrackets(CLI::App& app) {
+void UnguardValues(CLI::App& app) {
   for (CLI::Option* const option : app.get_options()) {
     option->transform([](std::string text) {
       if (!text.empty() && text.back() == '\0') text.pop_back();
@@ -270,7 +272,7 @@ int RunCommand(absl::Span<const std::string> arguments, Console& console) {
     actions.emplace_back(subcommand, entry.declare(*subcommand));
     subcommand->add_flag("--stats", shows_requests,
                          "Say on standard error which requests to s3:// and https:// it took");
-    UnguardBrackets(*subcommand);
+    UnguardValues(*subcommand);
   }
   if (arguments.size() == 2 && arguments[0] == "--print") {
     const absl::Status status = PrintGenerated(app, arguments[1], console);
@@ -286,7 +288,7 @@ int RunCommand(absl::Span<const std::string> arguments, Console& console) {
     return kMisused;
   }
   try {  // CLI11 reports through exceptions
-    app.parse(WithGuardedBrackets(arguments));
+    app.parse(WithGuardedValues(arguments));
   } catch (const CLI::ParseError& error) {
     return ReportParseError(app, arguments, error, console);
   }

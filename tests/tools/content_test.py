@@ -277,6 +277,10 @@ class Brackets(Base):
             self.assertEqual(self.names(path), names)
         self.assertEqual(self.names(self.tensors, "[xy][0-9]"), ["x0"])
 
+    def test_an_empty_value_is_not_the_next_argument(self):
+        self.assert_one_line(run("convert", "--include=", self.tensors, self.path("c.npz")), 2, "--include  matches no")
+        self.assert_one_line(run("convert", "--to=", self.tensors, self.path("c.npz")), 2, "--to:  not in {checkpoint,")
+
     def test_no_hint_names_what_was_typed(self):
         self.assert_one_line(run("ls", self.tensors, "z[0]"), 2, "z[0] matches no tensor; did you mean")
 
