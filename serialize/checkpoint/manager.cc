@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/checkpoint/manager.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <iterator>
@@ -233,8 +234,8 @@ bool CheckpointManager::Impl::IsNoFile(const std::string& path) const {
 // Lists the steps, and removes the files that killed and failed saves left.
 absl::Status CheckpointManager::Impl::Scan() {
   absl::StatusOr<StepFolder> listed = checkpoint::ListSteps(folder_, options_.name, files());
-  // In an object store there is no folder before its first file.
-  if (absl::IsNotFound(listed.status()) && !lock_.is_held()) listed = StepFolder();
+  // In an object store there is no folder before its first file. A missing bucket has another error number.
+  if (ErrorNumberOf(listed.status()) == ENOENT && !lock_.is_held()) listed = StepFolder();
   CASK_ASSIGN_OR_RETURN(StepFolder found, std::move(listed));
   // Checks that the newest indexes are regular files, so that a folder of that name is not counted among the steps to
   // keep. Older ones, of which there may be many, are checked when they are to be removed.

@@ -72,7 +72,8 @@ class CheckpointManager {
  public:
   // Makes the folder if it is missing (its parent must exist) and removes what crashed saves of this name left.
   // Errors: FailedPrecondition, naming the lock file (FOLDER/.NAME.lock), while another manager has the folder open;
-  // InvalidArgument for a bad option, `overwrite` of the writer included; from errno, naming the file.
+  // NotFound if the parent is missing, in an object store the bucket; InvalidArgument for a bad option, `overwrite` of
+  // the writer included; from errno, naming the file.
   static absl::StatusOr<CheckpointManager> Open(const std::string& folder,
                                                 const CheckpointManagerOptions& options = {});
 

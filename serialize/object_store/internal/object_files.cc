@@ -570,6 +570,8 @@ IoResult ObjectFiles::List(const std::string& path, std::vector<std::string>* na
       if (!absl::ConsumePrefix(&name, prefix) || absl::StrContains(name, '/')) {
         return is_wrong(absl::StrCat("the list has ", Quoted(key), ", which is not in this folder"));
       }
+    // An empty folder is no error of the store, and its first file makes it. A bucket is made by its owner.
+    if (answer.code == "NoSuchBucket") return refuse(-ENXIO, answer.detail);
       names->emplace_back(name);
       bytes += sizeof(std::string) + name.size();
     }

@@ -73,6 +73,18 @@ TEST(ManagerOnStore, SavesAndKeepsTheLastSteps) {
   EXPECT_THAT(state.all, ElementsAre("ckpt-2", "ckpt-3"));
 }
 
+TEST(ManagerOnStore, AMissingBucketIsNoEmptyFolder) {
+  LyingServer server;
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  ASSERT_OK(CheckpointManager::Open("s3://bucket/new/run", ManagerOn(store->files())).status());
+  server.LieAlways([](Exchange* exchange) { exchange->Fail(404, "NoSuchBucket"); });
+  for (const char* folder : {"s3://nowhere/new/run", "s3://nowhere"}) {
+    const absl::Status status = CheckpointManager::Open(folder, ManagerOn(store->files())).status();
+    EXPECT_THAT(status, StatusIs(Code::kNotFound, HasSubstr(absl::StrCat(folder, ": cannot list"))));
+    EXPECT_THAT(status, StatusIs(Code::kNotFound, HasSubstr("NoSuchBucket")));
+  }
+}
+
 TEST(ManagerOnStore, AStepIsRemovedIndexFirst) {
   LyingServer server;
   const std::unique_ptr<ObjectStore> store = StoreFor(server);
