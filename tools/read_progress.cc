@@ -33,7 +33,14 @@ IoResult ReadProgress::ReadAt(IoResult handle, uint64_t offset, absl::Span<char>
 }
 
 IoResult ReadProgress::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
-  const IoResult result = ForwardingFileSystem::ReadManyAt(handle, ranges);
+  return AddAll(ranges, ForwardingFileSystem::ReadManyAt(handle, ranges));
+}
+
+IoResult ReadProgress::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  return AddAll(ranges, ForwardingFileSystem::ReadPieceAt(handle, ranges));
+}
+
+IoResult ReadProgress::AddAll(absl::Span<const ReadRange> ranges, IoResult result) {
   if (result < 0) return result;
   uint64_t bytes = 0;
   for (const ReadRange& range : ranges) bytes += range.out.size();

@@ -33,9 +33,11 @@ class ReadProgress final : public ForwardingFileSystem {
 
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
+  IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
 
  private:
   void Add(uint64_t bytes);
+  IoResult AddAll(absl::Span<const ReadRange> ranges, IoResult result);
 
   Console& console_;
   std::mutex mutex_;  // guards all below

@@ -39,6 +39,9 @@ class InterruptibleStore final : public ForwardingFileSystem {
   IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
     return KeepGoing() ? ForwardingFileSystem::ReadManyAt(handle, ranges) : -ECANCELED;
   }
+  IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    return KeepGoing() ? ForwardingFileSystem::ReadPieceAt(handle, ranges) : -ECANCELED;
+  }
   IoResult Append(IoResult handle, absl::string_view bytes) override {
     return KeepGoing() ? ForwardingFileSystem::Append(handle, bytes) : -ECANCELED;
   }

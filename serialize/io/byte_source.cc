@@ -121,7 +121,7 @@ class FileSource final : public ByteSource {
       if (RangeFits(range.offset, range.size_bytes, size_bytes_)) in_file.push_back(range);
     }
     auto announced = std::make_shared<AnnouncedReads>(
-        in_file, shape_, options, [this](absl::Span<const ReadRange> piece) { return ReadMany(piece); });
+        in_file, shape_, options, [this](absl::Span<const ReadRange> piece) { return ReadPiece(piece); });
     const std::lock_guard<std::mutex> lock(announced_mutex_);
     announced_.erase(std::remove_if(announced_.begin(), announced_.end(), [](const auto& a) { return a.expired(); }),
                      announced_.end());
@@ -244,7 +244,15 @@ class FileSource final : public ByteSource {
   absl::Status ReadMany(absl::Span<const ReadRange> ranges) const {
     if (ranges.empty()) return absl::OkStatus();
     if (ranges.size() == 1) return ReadAll(ranges[0].offset, ranges[0].out);
-    const IoResult read = RetryInterrupted([&] { return files_->ReadManyAt(handle_, ranges); });
+    return Judge(RetryInterrupted([&] { return files_->ReadManyAt(handle_, ranges); }), ranges);
+  }
+
+  absl::Status ReadPiece(absl::Span<const ReadRange> ranges) const {
+    if (EndOf(ranges.back()) - ranges.front().offset <= shape_.piece_bytes) return ReadMany(ranges);
+    return Judge(RetryInterrupted([&] { return files_->ReadPieceAt(handle_, ranges); }), ranges);
+  }
+
+  absl::Status Judge(IoResult read, absl::Span<const ReadRange> ranges) const {
     if (read >= 0) return absl::OkStatus();
     if (read != -ENODATA) return IoError(read, path_, absl::StrCat("read from ", ranges[0].offset, " on"), files_);
     const IoResult size_now = RetryInterrupted([&] { return files_->SizeOf(handle_); });

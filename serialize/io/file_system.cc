@@ -1,5 +1,6 @@
 #include "tensorcask/serialize/io/file_system.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -26,6 +27,14 @@ using internal::kMaxNameBytes;
 using internal::kMaxPathBytes;
 using internal::RetryInterrupted;
 
+uint64_t ReadShape::PieceBytesOf(uint64_t total_bytes) const {
+  const uint64_t longest = std::max(longest_bytes, piece_bytes);
+  const uint64_t round = longest * static_cast<uint64_t>(in_flight);
+  const uint64_t rounds = std::max<uint64_t>(1, (total_bytes + round - 1) / round);
+  const uint64_t pieces = rounds * static_cast<uint64_t>(in_flight);
+  return std::clamp((total_bytes + pieces - 1) / pieces, piece_bytes, longest);
+}
+
 IoResult FileSystem::CheckNew(const std::string& path) {
   FileInfo info;
   return Describe(path, &info) >= 0 ? -EEXIST : 0;
@@ -48,6 +57,9 @@ IoResult FileSystem::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ran
     }
   }
   return error;
+}
+IoResult FileSystem::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  return ReadManyAt(handle, ranges);
 }
 IoResult FileSystem::DescribeOpen(IoResult, FileInfo*) { return -EOPNOTSUPP; }
 IoResult FileSystem::WriteAt(IoResult, uint64_t, absl::string_view) { return -EOPNOTSUPP; }

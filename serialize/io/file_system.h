@@ -69,6 +69,13 @@ struct ReadShape {
   uint64_t gap_bytes = 4096;         // bytes between two ranges that are read over rather than left out
   // Whether ReadManyAt reads ranges in one piece if they lie so near to each other. False: each range is a read.
   bool joins_ranges = false;
+  // The most bytes of one read whose memory is known: where all in_flight reads have as many, longer ones are fewer
+  // round trips. 0: piece_bytes.
+  uint64_t longest_bytes = 0;
+
+  // The size of the pieces in which `total_bytes` are read best into memory that is known: from piece_bytes to
+  // longest_bytes, so that each of in_flight connections gets as much as the others.
+  uint64_t PieceBytesOf(uint64_t total_bytes) const;
 };
 
 class FileSystem {
@@ -99,6 +106,10 @@ class FileSystem {
   // -EINTR. Returns 0, or the error of the range with the lowest offset that failed; -ENODATA where the file ends
   // before a range does. The default calls ReadAt for one range after the other.
   virtual IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges);
+  // As ReadManyAt, in one read where the system's reads may be so long: a piece that the caller has cut, and reads
+  // beside others. The ranges come by offset, do not overlap, and have up to ReadShape::longest_bytes from the first to
+  // the last. The default is ReadManyAt.
+  virtual IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges);
   virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;  // bytes written
   // Writes at `offset` of a file that CreateNew made and returns the number of bytes written. Append goes on where the
   // last Append ended. Each system says where it can go back; elsewhere it returns -EOPNOTSUPP and changes nothing:

@@ -140,6 +140,11 @@ IoResult FileSystemRouter::ReadManyAt(IoResult handle, absl::Span<const ReadRang
   return Noted(system, system->ReadManyAt(HandleIn(handle), ranges));
 }
 
+IoResult FileSystemRouter::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  FileSystem* const system = OfHandle(handle);
+  return Noted(system, system->ReadPieceAt(HandleIn(handle), ranges));
+}
+
 IoResult FileSystemRouter::Append(IoResult handle, absl::string_view bytes) {
   FileSystem* const system = OfHandle(handle);
   return Noted(system, system->Append(HandleIn(handle), bytes));

@@ -42,6 +42,9 @@ class ForwardingFileSystem : public FileSystem {
   IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
     return behind_->ReadManyAt(handle, ranges);
   }
+  IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    return behind_->ReadPieceAt(handle, ranges);
+  }
   IoResult Append(IoResult handle, absl::string_view bytes) override { return behind_->Append(handle, bytes); }
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override {
     return behind_->WriteAt(handle, offset, bytes);

@@ -65,7 +65,9 @@ struct ObjectStoreOptions {
   // A file (PEM) of the authorities that sign servers' certificates, in place of the system's file. A folder of them
   // that curl was built with stays. "": AWS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE, the system's.
   std::string ca_file;
-  uint64_t range_bytes = uint64_t{8} << 20;  // of one request that reads
+  // Of one request that reads. Where a read keeps all connections busy with longer requests, they have up to four
+  // times as many: a store that is far away answers few long ones faster.
+  uint64_t range_bytes = uint64_t{8} << 20;
   // Of one part that is written. 0: 1/200 of the size that the writer announces, 8 to 64 MiB; 16 MiB if it announces
   // none. A file has at most 10,000 parts.
   uint64_t part_bytes = 0;

@@ -8,6 +8,23 @@
 
 namespace tensorcask::internal {
 
+namespace {
+
+// What is read for the ranges that have memory, with the gaps between them that are read over.
+uint64_t DirectBytes(absl::Span<const FileRange> ranges, uint64_t gap_bytes) {
+  uint64_t bytes = 0;
+  uint64_t end = 0;
+  for (const FileRange& range : ranges) {
+    if (range.into == nullptr) continue;
+    if (range.offset >= end && range.offset - end <= gap_bytes && bytes > 0) bytes += range.offset - end;
+    bytes += range.size_bytes;
+    end = range.offset + range.size_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
 AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape,
                                const AnnounceOptions& options, ReadPiece read)
     : piece_bytes_(shape.piece_bytes),
@@ -17,19 +34,14 @@ AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadSha
       is_read_once_(options.is_read_once),
       joins_ranges_(shape.joins_ranges),
       most_fetches_(static_cast<size_t>(shape.in_flight)),
-      read_(std::move(read)) {
-  for (const FileRange& range : ranges) AddToPieces(range);
-  by_offset_.resize(pieces_.size());
-  for (size_t i = 0; i < by_offset_.size(); ++i) by_offset_[i] = i;
-  std::sort(by_offset_.begin(), by_offset_.end(),
-            [&](size_t a, size_t b) { return pieces_[a].begin < pieces_[b].begin; });
+      read_(std::move(read)),
+      direct_bytes_(shape.PieceBytesOf(DirectBytes(ranges, gap_bytes_))) {
+  CutIntoPieces(ranges);
   // Bytes that are announced twice are held: memory that a caller has is filled once.
-  Piece* farthest = nullptr;
-  for (const size_t i : by_offset_) {
-    Piece& piece = pieces_[i];
-    if (farthest != nullptr && piece.begin < farthest->end) piece.is_direct = farthest->is_direct = false;
-    if (farthest == nullptr || piece.end > farthest->end) farthest = &piece;
-  }
+  if (!HoldOverlapping() || direct_bytes_ == piece_bytes_) return;
+  direct_bytes_ = piece_bytes_;  // what is held is short
+  CutIntoPieces(ranges);
+  HoldOverlapping();
 }
 
 AnnouncedReads::~AnnouncedReads() {
@@ -45,25 +57,46 @@ AnnouncedReads::~AnnouncedReads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void AnnouncedReads::CutIntoPieces(absl::Span<const FileRange> ranges) {
+  pieces_.clear();
+  for (const FileRange& range : ranges) AddToPieces(range);
+  by_offset_.resize(pieces_.size());
+  for (size_t i = 0; i < by_offset_.size(); ++i) by_offset_[i] = i;
+  std::sort(by_offset_.begin(), by_offset_.end(),
+            [&](size_t a, size_t b) { return pieces_[a].begin < pieces_[b].begin; });
+}
+
+// Pieces that overlap are not direct from now on. Returns whether there are some.
+bool AnnouncedReads::HoldOverlapping() {
+  bool found = false;
+  Piece* farthest = nullptr;
+  for (const size_t i : by_offset_) {
+    Piece& piece = pieces_[i];
+    if (farthest != nullptr && piece.begin < farthest->end) {
+      piece.is_direct = farthest->is_direct = false;
+      found = true;
+    }
+    if (farthest == nullptr || piece.end > farthest->end) farthest = &piece;
+  }
+  return found;
+}
+
 // Joins the range to the last piece if it lies in it or not far behind it, and begins new pieces where that is full.
 void AnnouncedReads::AddToPieces(const FileRange& range) {
   const uint64_t end = range.offset + range.size_bytes;
   const bool is_large = range.into == nullptr && range.size_bytes >= large_bytes_;
   for (uint64_t offset = range.offset; offset < end;) {
-    const bool joins = !is_large && !pieces_.empty() && !pieces_.back().is_large && offset >= pieces_.back().begin &&
-                       offset < pieces_.back().begin + piece_bytes_ &&
-                       (offset <= pieces_.back().end || offset - pieces_.back().end <= gap_bytes_);
-    if (!joins) {
+    if (!JoinsLast(range, offset, is_large)) {
       pieces_.emplace_back();
       pieces_.back().begin = offset;
       pieces_.back().is_large = is_large;
       pieces_.back().is_direct = range.into != nullptr;
-    } else if (range.into == nullptr || offset < pieces_.back().end || !joins_ranges_) {
-      pieces_.back().is_direct = false;  // else bytes had two places, or the piece took several reads
+    } else if (!StaysDirect(range, offset)) {
+      pieces_.back().is_direct = false;
       pieces_.back().parts = {};
     }
     Piece& piece = pieces_.back();
-    const uint64_t now = std::min(end, piece.begin + piece_bytes_) - offset;
+    const uint64_t now = std::min(end, piece.begin + (piece.is_direct ? direct_bytes_ : piece_bytes_)) - offset;
     if (piece.is_direct) {
       piece.parts.push_back({offset, absl::MakeSpan(range.into + (offset - range.offset), static_cast<size_t>(now))});
     }
@@ -71,6 +104,19 @@ void AnnouncedReads::AddToPieces(const FileRange& range) {
     piece.end = std::max(piece.end, offset + now);
     offset += now;
   }
+}
+
+// Else bytes had two places, or the last piece took several reads.
+bool AnnouncedReads::StaysDirect(const FileRange& range, uint64_t offset) const {
+  return pieces_.back().is_direct && range.into != nullptr && offset >= pieces_.back().end && joins_ranges_;
+}
+
+bool AnnouncedReads::JoinsLast(const FileRange& range, uint64_t offset, bool is_large) const {
+  if (is_large || pieces_.empty() || pieces_.back().is_large) return false;
+  const Piece& last = pieces_.back();
+  const uint64_t most = StaysDirect(range, offset) ? direct_bytes_ : piece_bytes_;
+  return offset >= last.begin && offset < last.begin + most && last.end <= last.begin + most &&
+         (offset <= last.end || offset - last.end <= gap_bytes_);
 }
 
 size_t AnnouncedReads::Read(uint64_t offset, absl::Span<char> out) {

@@ -23,7 +23,8 @@ namespace tensorcask::internal {
 
 // From the first Read on, threads of its own fetch shape.in_flight pieces at a time, in the order of reading, while the
 // caller uses those that are there. Holds at most shape.in_flight * shape.piece_bytes, beside the memory that ranges
-// have (FileRange::into): a piece all of whose ranges have memory is fetched straight into it. Thread-safe.
+// have (FileRange::into): a piece all of whose ranges have memory is fetched straight into it, and may be longer
+// (ReadShape::PieceBytesOf). Thread-safe.
 class AnnouncedReads {
  public:
   // Reads one piece: all of its ranges, which are sorted and apart. Called from several threads.
@@ -55,7 +56,11 @@ class AnnouncedReads {
     std::unique_ptr<char[]> bytes;  // else
   };
 
+  void CutIntoPieces(absl::Span<const FileRange> ranges);
   void AddToPieces(const FileRange& range);
+  bool HoldOverlapping();
+  bool StaysDirect(const FileRange& range, uint64_t offset) const;
+  bool JoinsLast(const FileRange& range, uint64_t offset, bool is_large) const;
   Piece* Find(uint64_t offset);
   static uint64_t EndOfPlace(const Piece& piece, uint64_t offset, const char* out);
   static uint64_t MemoryOf(const Piece& piece) { return piece.is_direct ? 0 : piece.end - piece.begin; }
@@ -76,6 +81,7 @@ class AnnouncedReads {
   const bool joins_ranges_;
   const size_t most_fetches_;  // at the same time
   const ReadPiece read_;
+  uint64_t direct_bytes_;  // of a direct piece, at most
   const OwnerProcess owner_;
   std::mutex mutex_;
   std::condition_variable fetched_;             // a piece is there, or cannot be fetched

@@ -23,6 +23,7 @@ constexpr uint64_t kTailBytes = uint64_t{64} << 10;
 constexpr uint64_t kIndexTailBytes = uint64_t{1} << 20;
 constexpr uint64_t kSmallBytes = uint64_t{64} << 10;  // a smaller read brings so many, for the next one
 constexpr uint64_t kGapBytes = uint64_t{1} << 20;
+constexpr uint64_t kLongestRanges = 4;  // a long request reads so many range_bytes
 
 thread_local std::string last_detail;
 
@@ -140,6 +141,7 @@ ReadShape ObjectFiles::read_shape() const {
   shape.in_flight = connections_;
   shape.gap_bytes = kGapBytes;
   shape.joins_ranges = true;
+  shape.longest_bytes = kLongestRanges * range_bytes_;
   return shape;
 }
 
@@ -267,6 +269,9 @@ IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> 
 IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
   const std::shared_ptr<OpenObject> object = FindObject(handle);
   if (object == nullptr) return FailWith(-EBADF, "");
+  uint64_t total_bytes = 0;
+  for (const ReadRange& range : ranges) total_bytes += std::min<uint64_t>(range.out.size(), object->size);
+  const auto piece_bytes = static_cast<size_t>(read_shape().PieceBytesOf(total_bytes));
   std::vector<ReadRange> parts;
   uint64_t failed_at = UINT64_MAX;
   for (const ReadRange& range : ranges) {
@@ -275,7 +280,7 @@ IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ra
       continue;
     }
     for (size_t done = 0; done < range.out.size(); done += parts.back().out.size()) {
-      parts.push_back({range.offset + done, range.out.subspan(done, static_cast<size_t>(range_bytes_))});
+      parts.push_back({range.offset + done, range.out.subspan(done, piece_bytes)});
     }
   }
   std::sort(parts.begin(), parts.end(), [](const ReadRange& a, const ReadRange& b) { return a.offset < b.offset; });
@@ -291,7 +296,7 @@ IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ra
     for (; last < parts.size(); ++last) {
       const uint64_t end = EndOf(parts[last - 1]);
       const bool is_near = parts[last].offset >= end && parts[last].offset - end <= kGapBytes;
-      if (!is_near || EndOf(parts[last]) - parts[first].offset > range_bytes_) break;
+      if (!is_near || EndOf(parts[last]) - parts[first].offset > piece_bytes) break;
     }
     pieces.emplace_back();
     pieces.back().parts = absl::MakeConstSpan(parts).subspan(first, last - first);
@@ -302,6 +307,17 @@ IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ra
     if (piece.result < 0 && piece.parts[0].offset < failed_at) return FailWith(piece.result, piece.detail);
   }
   return failed_at == UINT64_MAX ? 0 : FailWith(-ENODATA, "");
+}
+
+IoResult ObjectFiles::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  if (object == nullptr) return FailWith(-EBADF, "");
+  for (const ReadRange& range : ranges) {
+    if (!RangeFits(range.offset, range.out.size(), object->size)) return FailWith(-ENODATA, "");
+  }
+  std::string detail;
+  const IoResult result = ReadPiece(object.get(), ranges, &detail);
+  return result < 0 ? FailWith(result, std::move(detail)) : 0;
 }
 
 IoResult ObjectFiles::SizeOf(IoResult handle) {
@@ -554,6 +570,8 @@ IoResult ObjectFiles::List(const std::string& path, std::vector<std::string>* na
   uint64_t bytes = 0;
   do {
     const HttpAnswer answer = requests_->List(url, prefix, /*folders=*/true, static_cast<int>(kMaxKeysInPage), next);
+    // An empty folder is no error of the store, and its first file makes it. A bucket is made by its owner.
+    if (answer.code == "NoSuchBucket") return refuse(-ENXIO, answer.detail);
     if (answer.result < 0) return refuse(answer.result, answer.detail);
     const auto is_wrong = [&](absl::string_view what) {
       return refuse(-EBADMSG, absl::StrCat("GET ", path, ": ", what));
@@ -570,8 +588,6 @@ IoResult ObjectFiles::List(const std::string& path, std::vector<std::string>* na
       if (!absl::ConsumePrefix(&name, prefix) || absl::StrContains(name, '/')) {
         return is_wrong(absl::StrCat("the list has ", Quoted(key), ", which is not in this folder"));
       }
-    // An empty folder is no error of the store, and its first file makes it. A bucket is made by its owner.
-    if (answer.code == "NoSuchBucket") return refuse(-ENXIO, answer.detail);
       names->emplace_back(name);
       bytes += sizeof(std::string) + name.size();
     }

@@ -39,6 +39,7 @@ class ObjectFiles final : public FileSystem {
   IoResult CheckNew(const std::string& path) override;
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
+  IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override;

@@ -51,6 +51,10 @@ class SentFile final : public ForwardingFileSystem {
     return handle == kHandle ? FileSystem::ReadManyAt(handle, ranges)
                              : ForwardingFileSystem::ReadManyAt(handle, ranges);
   }
+  IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    return handle == kHandle ? FileSystem::ReadManyAt(handle, ranges)
+                             : ForwardingFileSystem::ReadPieceAt(handle, ranges);
+  }
   IoResult Map(IoResult handle, uint64_t offset, size_t size_bytes, const char** data) override {
     return handle == kHandle ? -EOPNOTSUPP : ForwardingFileSystem::Map(handle, offset, size_bytes, data);
   }

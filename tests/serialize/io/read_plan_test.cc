@@ -54,6 +54,10 @@ class Shaped final : public ForwardingFileSystem {
     Note(std::move(call));
     return behind()->ReadManyAt(handle, ranges);
   }
+  IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    ++long_pieces_;
+    return ReadManyAt(handle, ranges);
+  }
   using Call = std::vector<std::pair<uint64_t, uint64_t>>;
   std::vector<Call> calls() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -70,6 +74,7 @@ class Shaped final : public ForwardingFileSystem {
     const std::lock_guard<std::mutex> lock(mutex_);
     calls_.clear();
   }
+  int long_pieces() const { return long_pieces_; }  // calls of ReadPieceAt
 
  private:
   void Note(Call call) {
@@ -78,6 +83,7 @@ class Shaped final : public ForwardingFileSystem {
   }
 
   const ReadShape shape_;
+  std::atomic<int> long_pieces_{0};
   mutable std::mutex mutex_;
   std::vector<Call> calls_;
 };
@@ -188,6 +194,65 @@ TEST_F(ReadPlanTest, PiecesGoStraightIntoTheMemoryThatIsKnown) {
     // Where ranges are not joined, a piece of several is read into memory of the plan.
     EXPECT_EQ(calls, joins ? (Calls{{{0, 40}, {45, 55}}, {{100, 45}, {145, 20}}, {{500, 30}}})
                            : (Calls{{{0, 100}}, {{100, 65}}, {{500, 30}}}));
+  }
+}
+
+// Of a system for which fewer reads are better.
+constexpr ReadShape kLongShape = {100, 4, 10, true, 250};
+
+TEST(ReadShape, LongPiecesAreEqualInWholeRounds) {
+  EXPECT_EQ(kLongShape.PieceBytesOf(0), 100u);
+  EXPECT_EQ(kLongShape.PieceBytesOf(400), 100u);
+  EXPECT_EQ(kLongShape.PieceBytesOf(401), 101u);
+  EXPECT_EQ(kLongShape.PieceBytesOf(1000), 250u);
+  EXPECT_EQ(kLongShape.PieceBytesOf(1001), 126u) << "two rounds of four";
+  EXPECT_EQ(kLongShape.PieceBytesOf(2000), 250u);
+  EXPECT_EQ(kLongShape.PieceBytesOf(uint64_t{1} << 62), 250u);
+  EXPECT_EQ(kShape.PieceBytesOf(1000), 100u) << "where none are longer";
+  EXPECT_EQ(ReadShape().PieceBytesOf(1 << 30), ReadShape().piece_bytes);
+}
+
+TEST_F(ReadPlanTest, PiecesIntoMemoryThatIsKnownMayBeLonger) {
+  Shaped files(&memory_, kLongShape);
+  const auto file = Open(&files);
+  std::string out(1100, '\0');
+  const auto read = [&] {
+    for (size_t i = 0; i < 22; ++i) ASSERT_OK(file->ReadAt(i * 50, absl::MakeSpan(&out[i * 50], 50)));
+    EXPECT_TRUE(out == bytes_.substr(0, 1100));
+    std::fill(out.begin(), out.end(), '\0');
+  };
+  const auto sizes = [&] {
+    std::vector<uint64_t> sizes;
+    for (const Ranges& call : files.calls()) sizes.push_back(call.back().first + call.back().second - call[0].first);
+    std::sort(sizes.begin(), sizes.end());
+    files.Forget();
+    return sizes;
+  };
+  {
+    ReadPlan plan;
+    for (size_t i = 0; i < 22; ++i) plan.Add(file, i * 50, 50, &out[i * 50]);
+    plan.Start();
+    read();
+    EXPECT_EQ(sizes(), (std::vector<uint64_t>{134, 138, 138, 138, 138, 138, 138, 138}));
+    EXPECT_EQ(files.long_pieces(), 8);
+  }
+  // What has no memory is held in short pieces, and does not make a long one of those before it.
+  {
+    ReadPlan plan;
+    for (size_t i = 0; i < 20; ++i) plan.Add(file, i * 50, 50, &out[i * 50]);
+    for (size_t i = 20; i < 22; ++i) plan.Add(file, i * 50, 50);
+    plan.Start();
+    read();
+    EXPECT_EQ(sizes(), (std::vector<uint64_t>{100, 250, 250, 250, 250}));
+  }
+  // And so are bytes that are announced twice.
+  {
+    ReadPlan plan;
+    for (size_t i = 0; i < 22; ++i) plan.Add(file, i * 50, 50, &out[i * 50]);
+    plan.Add(file, 20, 20);
+    plan.Start();
+    read();
+    for (const uint64_t size : sizes()) EXPECT_LE(size, kLongShape.piece_bytes);
   }
 }
 
