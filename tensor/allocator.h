@@ -41,15 +41,15 @@ class Allocator : public RefCounted {
   // long as the allocator.
   virtual DeviceMemory* device_memory() const { return nullptr; }
 
-  // What an allocator that records its blocks knows of a block in use; 0: not known.
+  // What an allocator that records its blocks knows of a block in use. A field is 0 if it is unknown.
   struct BlockInfo {
     size_t allocated_bytes = 0;  // the real size of the block, at least the size requested
     int64_t allocation_id = 0;
   };
   virtual BlockInfo Describe(const void* /*block*/) const { return {}; }
 
-  // Of an allocator that keeps freed memory: the bytes that it holds of the one below or of the device, in use or kept.
-  // nullopt: it keeps none.
+  // For an allocator that keeps freed memory for reuse: the bytes, in use or kept, that it has from the device or from
+  // the allocator below it. nullopt: this allocator keeps no freed memory.
   virtual std::optional<uint64_t> reserved_bytes() const { return std::nullopt; }
 
   // For a block that another process can map: the descriptor of an open file whose bytes from 0 on are the block. The

@@ -17,7 +17,7 @@
 //              memory from another process (serialize/exchange)
 //   kNoData    none: the buffer has a size and a message, which  MakeWithoutData
 //              every access to the data reports
-//   kDevice    of a device, from its allocator or external       Allocate, WrapExternal
+//   kDevice    memory of a device, allocated or external         Allocate, WrapExternal
 //
 // The host cannot access the data of a kDevice buffer: data() and mutable_data() CHECK, CheckReadable and EnsureMutable
 // return FailedPrecondition. device_data() is its address on the device. LazyClone works, and the copy that it delays
@@ -64,12 +64,12 @@ class TensorBuffer : public RefCounted {
 
   // `size_bytes` uninitialised bytes, aligned to Allocator::kAlignment. Small blocks of the default allocator share one
   // allocation with the buffer object.
-  // Errors: as Allocator::TryAllocate.
+  // Errors: those of Allocator::TryAllocate.
   static absl::StatusOr<RefPtr<TensorBuffer>> Allocate(size_t size_bytes,
                                                        const RefPtr<Allocator>& allocator = CpuAllocator::Default());
 
   // `count` value-initialised objects, destroyed with the buffer. T's default constructor must not throw.
-  // Errors: as Allocate; InvalidArgument if count * sizeof(T) overflows, or if the allocator is a device's.
+  // Errors: those of Allocate; InvalidArgument if count * sizeof(T) overflows, or if the allocator is a device's.
   template <typename T>
   static absl::StatusOr<RefPtr<TensorBuffer>> AllocateElements(
       size_t count, const RefPtr<Allocator>& allocator = CpuAllocator::Default());
@@ -94,8 +94,8 @@ class TensorBuffer : public RefCounted {
     bool writable = true;  // false: the first mutable access copies
     Kind kind = Kind::kExternal;
     std::function<void()> release;  // called once, after the last reference is dropped; may be empty
-    RefPtr<Allocator> allocator;    // of the copy that EnsureMutable makes; null: CpuAllocator::Default()
-    FileRange file_range = {};      // of the data, if another process may map them; stays open until `release`
+    RefPtr<Allocator> allocator;    // for the copy that EnsureMutable makes; null: CpuAllocator::Default()
+    FileRange file_range = {};      // where the data is in a file that another process may map; open until `release`
   };
   // With Kind::kDevice, `data` is an address on the device of `allocator`, which is then required. After the last
   // reference is dropped, `release` waits for the work that is then on the stream of the allocator's DeviceMemory and
@@ -168,7 +168,7 @@ class TensorBuffer : public RefCounted {
   // The allocator for copies of this memory: its own, or that of WrapExternal.
   const RefPtr<Allocator>& copy_allocator() const { return root_->PrivateMemoryAllocator(); }
   absl::string_view allocator_name() const;  // "" for scalars, for external and mapped memory, and without data
-  Allocator::BlockInfo block_info() const;   // of the allocator's block that the root uses, if any
+  Allocator::BlockInfo block_info() const;   // the block that the root uses, if an allocator records it
 
   // While the result exists, the bytes now at data() stay readable at their address, even if this root or its lazy
   // clones move to other memory: for pointers that leave the library. (A reference to the root is not enough: it keeps
@@ -264,14 +264,14 @@ class TensorBuffer : public RefCounted {
 
   absl::Status Unreadable() const;  // the error of CheckReadable
 
-  // Of a root.
+  // The next three: for a root.
   absl::Status MakeWritable();
   void MakeWritableOrDie();
   const void* NullData() const;
-  // Of a root, while sharing_mutex is held.
+  // The next two: for a root, while sharing_mutex is held.
   bool IsWritableInPlaceLocked() const;
   RefPtr<RefCounted> HoldMemoryLocked() const;
-  // Of a root.
+  // The next two: for a root.
   RefPtr<RefCounted> ShareMemory() const;  // what LazyClone shares, from now on read-only here; null: it must copy
   Block* block() const;                    // held_ of a root, as a block; null if its memory is not a block
   virtual const RefPtr<Allocator>& PrivateMemoryAllocator() const { return CpuAllocator::Default(); }
@@ -283,7 +283,7 @@ class TensorBuffer : public RefCounted {
   const size_t offset_bytes_;  // from the root's base_
   const size_t size_bytes_;
   const ElementType* const type_;     // roots of kind kElements
-  std::atomic<uint64_t> version_{0};  // of a root
+  std::atomic<uint64_t> version_{0};  // roots: what version() returns
   // Sub-buffers: the root. Roots: the block that base_ points into, shared with lazy clones; null if base_ points into
   // this object or to external memory.
   RefPtr<RefCounted> held_;

@@ -3,8 +3,8 @@
 //   Device::Parse("cuda:1")      // {kCuda, 1}
 //   Device().ToString()          // "cpu"
 //
-// Types and their numbers are DLPack's (DLDeviceType, dlpack.h 1.1). Only tensors that were
-// made with a device's allocator (tensor/memory) have elements there; for others, the device is metadata.
+// Types and their numbers are DLPack's (DLDeviceType, dlpack.h 1.1). Only tensors that were made with the allocator of
+// a device (tensor/memory) have their elements there. For all others, the device is metadata.
 
 #ifndef TENSORCASK_TENSOR_DEVICE_H_
 #define TENSORCASK_TENSOR_DEVICE_H_

@@ -28,9 +28,9 @@ namespace tensorcask {
 
 class DeviceMap {
  public:
-  DeviceMap() = default;                  // what was not added stays as it is
-  static DeviceMap AllTo(Device device);  // what was not added becomes `device`
-  static DeviceMap RefuseOthers();        // what was not added is refused, but for the host
+  DeviceMap() = default;                  // texts that were not added stay as they are
+  static DeviceMap AllTo(Device device);  // texts that were not added become `device`
+  static DeviceMap RefuseOthers();        // texts that were not added are refused, except "cpu"
 
   // Maps the text `recorded` to `device`, and replaces an earlier entry for it.
   void Add(absl::string_view recorded, Device device);

@@ -103,7 +103,7 @@ std::ostream& operator<<(std::ostream& out, DType dtype);  // DTypeName
 absl::StatusOr<DType> ParseDType(absl::string_view text);
 
 namespace internal {
-// By DTypeNumber.
+// Indexed by DTypeNumber.
 inline constexpr std::array<uint8_t, 256> kElementSizes = [] {
   std::array<uint8_t, 256> sizes = {};
 #define CASK_SIZE(id, number, T, name) sizes[number] = sizeof(T);

@@ -29,7 +29,7 @@
 // Errors of TensorFromValues: InvalidArgument, naming the path of the value (values[1][0]), if lists of one level have
 // different lengths or are mixed with values; if the lists are too deep; if text is mixed with numbers, or, without a
 // dtype, uint64_t with signed integers; if a value does not fit the dtype. ResourceExhausted if the memory cannot be
-// allocated. As Tensor::Create for a dtype that no tensor has.
+// allocated. For a dtype that no tensor has: the error of Tensor::Create.
 //
 // Lists may be at most TensorShape::kMaxRank deep. A deeper list is dropped when it is made, so that neither copying
 // nor destroying runs out of stack; TensorFromValues then returns the error.
@@ -97,7 +97,7 @@ class NestedValues {
   using Held = std::variant<int64_t, uint64_t, double, std::complex<double>, std::string, List>;
   const Held& held() const { return held_; }
   bool is_list() const { return std::holds_alternative<List>(held_); }
-  DType dtype() const { return dtype_; }  // of the value's C++ type; kInvalid for a list
+  DType dtype() const { return dtype_; }  // that of the value's C++ type; kInvalid for a list
   // The depth of nesting: 0 for a value, 1 for a list of values; more than kMaxRank for a list that was dropped.
   int depth() const { return depth_; }
 

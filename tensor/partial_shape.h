@@ -59,7 +59,7 @@ class PartialTensorShape {
     if (from_front < 0 || from_front >= rank()) NoSuchAxis(axis);
     return (*dims_)[static_cast<size_t>(from_front)];
   }
-  // The dims, unknown ones as kUnknownDim. None if the rank is unknown: a scalar has none, too, but has a rank.
+  // The dims, unknown ones as kUnknownDim. Empty if the rank is unknown, and for a scalar: has_rank() tells them apart.
   absl::Span<const int64_t> dims() const { return dims_ ? absl::MakeConstSpan(*dims_) : absl::Span<const int64_t>(); }
   // The product of the dims; -1 unless IsFullyDefined(), even where a dim is 0.
   int64_t num_elements() const;

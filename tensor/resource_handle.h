@@ -25,7 +25,7 @@
 namespace tensorcask {
 
 struct ResourceHandle {
-  // Of the tensor behind the handle, as far as it is known.
+  // What is known of the tensor behind the handle.
   struct DtypeAndShape {
     DType dtype = DType::kInvalid;  // not known
     PartialTensorShape shape;
@@ -38,7 +38,7 @@ struct ResourceHandle {
   std::string device;
   std::string container;
   std::string name;
-  uint64_t hash_code = 0;       // of the C++ type of the state, in TensorFlow
+  uint64_t hash_code = 0;       // TensorFlow's hash of the C++ type of the state
   std::string maybe_type_name;  // that type, for people
   std::vector<DtypeAndShape> dtypes_and_shapes;
 

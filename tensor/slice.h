@@ -39,7 +39,7 @@ class TensorSlice {
     friend bool operator!=(const Extent& a, const Extent& b) { return !(a == b); }
   };
 
-  TensorSlice() = default;            // of a scalar: rank 0
+  TensorSlice() = default;            // the slice of a scalar: rank 0
   static TensorSlice Full(int rank);  // Requires: 0 <= rank <= kMaxRank
 
   // Errors: InvalidArgument, naming the axis, if a promise above would not hold ({0, kFullLength} is full; any other

@@ -47,7 +47,7 @@ class TensorSliceSet {
     std::string tag;  // any text of the caller, such as where the part is stored
   };
 
-  // Of a tensor whose full shape is `shape`.
+  // No parts yet, of a tensor whose full shape is `shape`.
   TensorSliceSet(DType dtype, const TensorShape& shape, size_t max_parts = kDefaultMaxParts);
 
   DType dtype() const { return dtype_; }
@@ -65,10 +65,10 @@ class TensorSliceSet {
   // Checks that `dtype` and the full shape `shape` are those of this tensor. Errors: InvalidArgument, naming both.
   absl::Status CheckTensor(DType dtype, const TensorShape& shape) const;
   // Checks that a tensor to be stored for `slice` has the dtype of this tensor and the shape of the slice.
-  // Errors: as CheckTensor; as TensorSlice::Apply.
+  // Errors: those of CheckTensor and of TensorSlice::Apply.
   absl::Status CheckPart(const TensorSlice& slice, DType dtype, const TensorShape& part_shape) const;
 
-  // The parts that have elements of `slice`, in the order of Register; together they have all elements of it.
+  // The parts that have elements of `slice`, in the order of Register; together they have all its elements.
   // Errors: InvalidArgument if the rank differs; OutOfRange if it extends past the shape; NotFound, naming the number
   // of elements found, if some are in no part.
   absl::StatusOr<std::vector<Part>> Query(const TensorSlice& slice) const;
@@ -84,7 +84,7 @@ class TensorSliceSet {
   // parts [j * kLeafParts, (j + 1) * kLeafParts).
   struct Tree {
     std::vector<uint32_t> parts;  // numbers in parts_
-    std::vector<Range> boxes;     // of node i from i * rank on, one per axis
+    std::vector<Range> boxes;     // one per node and axis: those of node i start at i * rank
   };
   static constexpr size_t kLeafParts = 8;
 
@@ -105,7 +105,7 @@ class TensorSliceSet {
   size_t max_parts_;
   std::vector<Part> parts_;
   int64_t num_elements_ = 0;
-  int64_t steps_ = 0;  // of all calls of Register
+  int64_t steps_ = 0;  // total over all calls of Register
   // The last parts_.size() % kLeafParts parts are in no tree. trees_[k] has kLeafParts * 2^k of the others, or none,
   // like the bits of a counter: each part moves to a larger tree at most log2(n) times (Bentley and Saxe 1980).
   std::vector<Tree> trees_;

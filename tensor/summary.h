@@ -52,7 +52,7 @@ struct StridedElements {
 std::string SummarizeElements(const StridedElements& elements, const SummaryOptions& options);
 }  // namespace internal
 
-// One element, as above. Requires: 0 <= index < tensor.num_elements().
+// One element, in the same notation. Requires: 0 <= index < tensor.num_elements().
 std::string ElementToString(const Tensor& tensor, int64_t index);
 
 }  // namespace tensorcask

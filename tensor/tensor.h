@@ -87,17 +87,18 @@ class Tensor {
                                       const RefPtr<Allocator>& allocator = CpuAllocator::Default());
   static absl::StatusOr<Tensor> Zeros(DType dtype, std::initializer_list<int64_t> dims,
                                       const RefPtr<Allocator>& allocator = CpuAllocator::Default());
-  Tensor(DType dtype, const TensorShape& shape) = delete;             // memory may lack: Tensor::Create(dtype, shape)
-  Tensor(DType dtype, std::initializer_list<int64_t> dims) = delete;  // memory may lack: Tensor::Create(dtype, {2, 3})
+  Tensor(DType dtype, const TensorShape& shape) = delete;  // allocating may fail: use Tensor::Create(dtype, shape)
+  Tensor(DType dtype, std::initializer_list<int64_t> dims) = delete;  // use Tensor::Create(dtype, {2, 3})
 
-  // One element, shape []. T may be the class of an object. Without an allocator a number lies in the buffer object.
+  // One element, shape []. T may be the class of an object. Without an allocator, a number is stored in the buffer
+  // object.
   template <typename T>
   static Tensor Scalar(T value);
   template <typename T>
   static Tensor Scalar(T value, const RefPtr<Allocator>& allocator);
 
-  // Literals in code: vector, matrix, rank 3. CHECKs that rows are equally long and that memory, which must be the
-  // host's, can be allocated.
+  // Literals in code: vector, matrix, rank 3. CHECKs that rows have the same length, that the allocator gives
+  // memory of the host, and that it has enough of it.
   // Literals of more than three levels, and literals whose rank is ambiguous ({}, {{}}), do not compile. Strings: do
   // not mix strings and rows in one list: {"a", {"b", "c"}} would make the second element from two pointers.
   template <typename T>
@@ -114,7 +115,7 @@ class Tensor {
       std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>) = delete;
 
   // A copy of `values`, row-major: FromSpan(shape, vector), FromSpan<float>(shape, {1, 2, 3}).
-  // Errors: InvalidArgument if the number of values is not shape.num_elements(); as Create.
+  // Errors: InvalidArgument if the number of values is not shape.num_elements(); those of Create.
   template <typename T>
   static absl::StatusOr<Tensor> FromSpan(const TensorShape& shape, absl::Span<const T> values,
                                          const RefPtr<Allocator>& allocator = CpuAllocator::Default());
@@ -134,15 +135,15 @@ class Tensor {
 
   // A tensor on an existing buffer, which is shared and not copied.
   // Errors: InvalidArgument if `buffer` is null, smaller than the elements, not aligned for them, or of the wrong kind
-  // (objects need a kElements buffer of their class; other elements need any other kind); as Create, except for memory.
-  // If there are no elements, the buffer is released. The bytes of bools must be 0 and 1; this is not checked: the
-  // caller must check bytes from outside.
+  // (objects need a kElements buffer of their class; other elements need any other kind); those of Create, except for
+  // memory. If there are no elements, the buffer is released. The bytes of bools must be 0 and 1; this is not checked:
+  // the caller must check bytes from outside.
   static absl::StatusOr<Tensor> FromBuffer(DType dtype, const TensorShape& shape, RefPtr<TensorBuffer> buffer);
 
   // A tensor on the caller's memory, which must be writable. `release` is called once when no tensor uses the memory
   // any more (at once if there are no elements or on error); it may be empty. For read-only memory, use FromBuffer and
   // TensorBuffer::WrapExternal.
-  // Errors: as FromBuffer; InvalidArgument if `data` is null and there are elements.
+  // Errors: those of FromBuffer; InvalidArgument if `data` is null and there are elements.
   static absl::StatusOr<Tensor> FromExternal(DType dtype, const TensorShape& shape, void* data, size_t size_bytes,
                                              std::function<void()> release);
 
@@ -158,17 +159,17 @@ class Tensor {
   // Always true: no function here makes elements without a buffer. (TensorFlow's tensors may lack one.)
   bool IsInitialized() const { return buffer_ || num_elements() == 0; }
   bool IsAligned() const;  // data at a multiple of Allocator::kAlignment (objects and empty tensors: always)
-  // Of the elements. Objects count with their sizeof; the characters of strings are added, the contents of variants
-  // are not.
+  // The size of the elements in bytes. For objects: their sizeof, plus the characters of strings; what variants contain
+  // is not counted.
   size_t TotalBytes() const;
-  size_t AllocatedBytes() const;  // of the root buffer; 0 without one
+  size_t AllocatedBytes() const;  // the size of the root buffer; 0 without one
 
   // Where the elements are. A tensor without elements is on the host.
   Device device() const { return buffer_ ? buffer_->device() : Device(); }
 
   // Null for a tensor without elements.
   const RefPtr<TensorBuffer>& buffer() const { return buffer_; }
-  // The same buffer, moved out. This tensor is then as if it was moved from.
+  // The same buffer, moved out. This tensor is then a moved-from one.
   RefPtr<TensorBuffer> TakeBuffer() && {
     RefPtr<TensorBuffer> buffer = std::move(buffer_);
     BecomeEmptyVector();
@@ -185,7 +186,7 @@ class Tensor {
   absl::string_view bytes() const;
   absl::Span<char> mutable_bytes();
 
-  // Makes the memory of this tensor writable, see buffer.h. Errors: as TensorBuffer::EnsureMutable.
+  // Makes the memory of this tensor writable, see buffer.h. Errors: those of TensorBuffer::EnsureMutable.
   absl::Status EnsureMutable();
 
   template <typename T>
@@ -251,11 +252,12 @@ class Tensor {
   // Rows [start, limit) of axis 0, same rank.
   // Errors: InvalidArgument for a scalar; OutOfRange unless 0 <= start <= limit <= dim(0).
   absl::StatusOr<Tensor> Slice(int64_t start, int64_t limit) const;
-  // Row `index` of axis 0, rank one less. Errors: as Slice, 0 <= index < dim(0).
+  // Row `index` of axis 0, rank one less.
+  // Errors: InvalidArgument for a scalar; OutOfRange unless 0 <= index < dim(0).
   absl::StatusOr<Tensor> SubSlice(int64_t index) const;
-  // Errors: InvalidArgument unless `shape` has as many elements.
+  // Errors: InvalidArgument unless `shape` has as many elements; for `dims` also those of TensorShape::Create.
   absl::StatusOr<Tensor> Reshape(const TensorShape& shape) const;
-  absl::StatusOr<Tensor> Reshape(std::initializer_list<int64_t> dims) const;  // errors: also of TensorShape::Create
+  absl::StatusOr<Tensor> Reshape(std::initializer_list<int64_t> dims) const;
   // The same bytes as elements of another dtype.
   // Errors: InvalidArgument if either dtype has no fixed size, the number of bytes differs, the data is not aligned for
   // the new elements, or `dtype` is bool and this dtype is not (a bool is 0 or 1).
@@ -265,13 +267,13 @@ class Tensor {
   // a device on either side.
   absl::StatusOr<Tensor> Clone(const RefPtr<Allocator>& allocator = CpuAllocator::Default()) const;
   // The same, but the memory is copied only when one of the two tensors is written; until then both read the same
-  // memory (buffer.h says what is copied at once). Errors: as Clone.
+  // memory (buffer.h says what is copied at once). Errors: those of Clone.
   absl::StatusOr<Tensor> LazyClone() const;
 
   // ---- What other libraries have ------------------------------------------------------------------------------------
 
-  void dims() const = delete;                     // their number is rank(), all of them shape().dims(), one dim(axis)
-  void operator[](int64_t index) const = delete;  // a row is SubSlice(index), an element vec<T>()[index]
+  void dims() const = delete;                     // use rank(), shape().dims() or dim(axis)
+  void operator[](int64_t index) const = delete;  // a row: SubSlice(index); an element: vec<T>()[index]
   template <typename... Axes>
   void Transpose(const Axes&...) const = delete;  // has strides: TensorView(t).Transpose(0, 1), of strided/view.h
   template <typename Axes>
@@ -285,7 +287,7 @@ class Tensor {
   // The first `max_entries` values in total, as TensorFlow counts them; "..." replaces the others. Negative: all.
   // Strings are quoted and escaped. (SummarizeValue of summary.h also shows the ends of each axis.)
   std::string SummarizeValue(int64_t max_entries) const;
-  // "float32 [2,3]: [[1 2 3] [4 5 6]]"; of long axes, three values at each end.
+  // "float32 [2,3]: [[1 2 3] [4 5 6]]". A long axis shows three values at each end.
   std::string ToString() const;
   friend std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
