@@ -1,4 +1,4 @@
-// One door to all formats: opens an archive by its content, and creates one by its name.
+// One door to all formats: opens an archive by its content, and creates one in a format of the caller's choice.
 //
 //   const CheckpointArchiveFormat checkpoint;
 //   const NpzArchiveFormat npz;
@@ -34,10 +34,10 @@ namespace tensorcask {
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(const std::string& path, ArchiveFormats formats,
                                                            const ArchiveReaderOptions& options = {});
 
-// The same of bytes: a part of a larger file, memory (MakeMemorySource), whatever a class of the caller reads. The
-// archive keeps the source; several threads may read from it at once. source->name() is what a path is elsewhere:
-// errors begin with it, its extension tells the format of a message, and the only tensor of an npy file is called as
-// it. The name is a path that FileSystem could open (CheckPath), but no file is opened, of whatever name.
+// Opens an archive from a byte source: a part of a larger file, memory (MakeMemorySource), or a class of the caller.
+// The archive keeps the source, and several threads may read from it at once. source->name() replaces the path: errors
+// begin with it, its extension tells the format of a bare message, and the tensor of an npy file is named after it. The
+// name must be a valid path (CheckPath of io/file_system.h), but no file of this name is opened.
 //
 //   OpenArchive(MakeMemorySource("m.safetensors", bytes), formats);   // `bytes` outlive the archive
 //
@@ -47,12 +47,13 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenArchive(std::shared_ptr<const
                                                            ArchiveFormats formats,
                                                            const ArchiveReaderOptions& options = {});
 
-// The same of a file whose list of tensors may be damaged, with the tensors that can be found without it
-// (ArchiveFormat::OpenDamaged): for a salvage. Errors: as OpenArchive.
+// For a salvage: opens a file whose list of tensors may be damaged, with the tensors that can be found without the list
+// (ArchiveFormat::OpenDamaged). Errors: those of OpenArchive.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenDamagedArchive(const std::string& path, ArchiveFormats formats,
                                                                   const ArchiveReaderOptions& options = {});
 
-// Errors: as ArchiveFormat::Create.
+// Creates an archive of this format; it appears at `path` when the writer finishes. Errors: those of
+// ArchiveFormat::Create.
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& path, const ArchiveFormat& format,
                                                              const ArchiveWriterOptions& options = {});
 
@@ -61,7 +62,7 @@ absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateArchive(const std::string& 
 absl::StatusOr<std::vector<std::string>> FindArchives(const std::string& folder, ArchiveFormats formats,
                                                       FileSystem* file_system = FileSystem::Posix());
 
-// The format of files that is called `name`. Errors: InvalidArgument, listing all names.
+// The format with this name (ArchiveFormat::name). Errors: InvalidArgument, listing all names.
 absl::StatusOr<const ArchiveFormat*> FindFormat(absl::string_view name, ArchiveFormats formats);
 
 // The format for a file to write, by the extension of its name. A name without an extension is the prefix of a

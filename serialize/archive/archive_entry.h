@@ -24,14 +24,14 @@ struct ArchiveEntry {
   bool reads_in_blocks = false;  // ArchiveReader::ReadBlocks has one block at a time in memory
   bool has_metadata = false;     // ArchiveReader::Metadata returns it
   bool is_quantized = false;     // the elements are decoded from blocks with fewer bits; `encoding` names their type
-  int pieces = 0;                // of a tensor that is stored in pieces
+  int pieces = 0;                // how many, if the tensor is stored in pieces; else 0
   TensorShape shape;
   std::string encoding;                   // "plain", "sliced", "encoded high delta", ...
   std::vector<int64_t> strides;           // in elements; empty: row-major
-  uint64_t stored_bytes = 0;              // in the file
-  std::optional<uint64_t> decoded_bytes;  // of the elements, if they are encoded
+  uint64_t stored_bytes = 0;              // the size in the file
+  std::optional<uint64_t> decoded_bytes;  // the size of the elements, if they are encoded
   std::optional<int> shard;               // the file that has the elements, if the archive has several
-  std::optional<uint64_t> offset;         // in that file, bytes
+  std::optional<uint64_t> offset;         // the first byte in that file
   // Two entries of one shard with the same number have bytes in common, or at least a storage: names of one tensor,
   // views of one storage. nullopt: the format does not say, or there are no bytes.
   std::optional<uint64_t> storage_id;
@@ -45,7 +45,7 @@ struct ArchiveEntry {
 // The bytes of the elements in memory, UINT64_MAX if that overflows. For strings: the stored bytes, or the decoded
 // bytes with 8 for each length.
 uint64_t ElementBytes(const ArchiveEntry& entry);
-uint64_t ElementBytes(absl::Span<const ArchiveEntry* const> entries);  // of all together
+uint64_t ElementBytes(absl::Span<const ArchiveEntry* const> entries);  // the sum
 
 // The memory that the entry takes in a list, with a copy that a command makes: what a format charges to its
 // ListingBudget before it keeps the entry.

@@ -42,8 +42,8 @@
 
 namespace tensorcask {
 
-// What every format can be asked for. What only one format knows is an option of that format, which its constructor
-// takes: OnnxArchiveFormat(OnnxFormatOptions).
+// Options of all formats. The constructor of a format takes the options that only this format has:
+// OnnxArchiveFormat(OnnxFormatOptions).
 struct ArchiveReaderOptions {
   std::string format;  // ArchiveFormat::name; "": recognize the format
   ReadOptions read;    // `source` is set by OpenArchive
@@ -55,23 +55,23 @@ struct ArchiveReaderOptions {
   // Accepts known, harmless deviations from the rules of a format.
   bool lenient = false;
   // False: elements are read although their checksum does not match, as when another program changed them in place.
-  // VerifyAll compares all checksums all the same.
+  // VerifyAll compares all checksums in any case.
   bool verify_checksums = true;
-  // The memory of the list of tensors, of all archives that have the same budget; null: this archive has its own.
+  // The budget for the memory of the list of tensors. Several archives may share one. null: this archive gets its own.
   std::shared_ptr<ListingBudget> listing = nullptr;
 
   std::shared_ptr<ListingBudget> listing_or_new() const;
 };
 
-// What a file has beside its tensors, as ArchiveReader::Values returns it, for a writer: the tensor of number i in the
-// tree is the one that is called names[i]. Tensors that are not in the tree become entries of its root, which is a map.
+// The values that a new file gets beside its tensors, as ArchiveReader::Values returns them. Tensor number i of the
+// tree is the tensor named names[i]. Tensors that are not in the tree become entries of its root, which is a map.
 struct ArchiveValues {
   ValueTree tree;
   std::vector<std::string> names;
 };
 
-// A format ignores the options that it does not support (ArchiveFormat::traits); those of one format are in its
-// constructor.
+// A format ignores the options that it does not support (ArchiveFormat::traits); the constructor of a format takes
+// those of this format alone.
 struct ArchiveWriterOptions {
   FileSystem* file_system = FileSystem::Posix();
   bool overwrite = false;  // replace a file of this name
@@ -80,39 +80,40 @@ struct ArchiveWriterOptions {
   PayloadLevel level = PayloadLevel::kStored;
   std::shared_ptr<const BaseLookup> base = nullptr;  // encoded tensors become deltas to this; null: no deltas
   int num_shards = 1;
-  int num_threads = 1;  // the bytes do not depend on it
+  int num_threads = 1;  // the bytes of the file do not depend on it
   // Stores the elements of dtypes that the format holds only opaquely (ArchiveFormat::StoresAsRawBytes). false: they
   // are an error.
   bool store_opaquely = false;
-  // The path of the archive of this format that the tensors come from; "": there is none, or it is no file. A format of
-  // files that have more than tensors takes the rest from there (ArchiveTraits::needs_base). ConvertArchives sets it.
+  // The path of the archive of this format that the tensors come from; "": there is none, or it is not a file. A format
+  // whose files have more than tensors takes the rest from that archive (ArchiveTraits::needs_base). ConvertArchives
+  // sets it.
   std::string source_path;
   FileMetadata file_metadata;
-  // What the format keeps of ArchiveReader::Values() (ArchiveFormat::HoldsValue), in this order. An entry of
-  // file_metadata with the name of a value replaces it, and gets its type where the format has types.
+  // The values beside the tensors that the format keeps with their types (ArchiveFormat::HoldsValue), in this order. An
+  // entry of file_metadata with the name of a value replaces it, and gets its type where the format has types.
   std::vector<FileValue> values;
-  // The values of the file with the tensors among them, if the format is nested (ArchiveTraits::nested). Null: it has
-  // its tensors by name, alone.
+  // The values of the file with the tensors among them, if the format is nested (ArchiveTraits::nested). null: the file
+  // has only tensors, by name.
   std::shared_ptr<const ArchiveValues> nested = nullptr;
 };
 
-// Where a new file is to be.
+// The place of a new file.
 struct NewFile {
   std::string path;  // "" if it is not known
   FileSystem* file_system = FileSystem::Posix();
 };
 
-// What is to become the metadata of a new file, for ArchiveFormat::CheckMetadata.
+// The metadata that is planned for a new file, for ArchiveFormat::CheckMetadata.
 struct MetadataForFile {
-  FileMetadata of_sources;        // of the files that the tensors come from
-  FileMetadata set;               // what the caller adds, or wants instead
+  FileMetadata of_sources;        // that of the files which the tensors come from
+  FileMetadata set;               // entries that the caller adds or replaces
   std::set<std::string> unset;    // keys of the sources that the caller leaves out
   std::vector<FileValue> values;  // as ArchiveWriterOptions::values
   NewFile file;
-  const ArchiveReader* source = nullptr;  // of ArchiveWriterOptions::source_path; null: there is none
+  const ArchiveReader* source = nullptr;  // the archive at ArchiveWriterOptions::source_path; null: none
 };
 
-// An entry that a new file does not get, or that it has although it is to be unset.
+// A metadata entry that a new file cannot get, or that it gets although the caller leaves it out.
 struct MetadataNotHeld {
   std::string key;
   absl::Status why;  // a sentence without the key. OK: it only describes the file that it is in, so nothing is lost
@@ -128,16 +129,16 @@ struct ArchiveTraits {
   bool one_name = false;              // ... except a name that differs from that of the tensor
   bool file_metadata = false;         // FileMetadata
   bool values = false;                // values of other kinds than text: HoldsValue
-  bool nested = false;                // ArchiveValues, of which CheckValue holds
-  bool levels = false;                // compresses
+  bool nested = false;                // ArchiveValues; CheckValue tells which
+  bool levels = false;                // ArchiveWriterOptions::level: it compresses
   bool deltas = false;
   bool strings = false;
   bool padded_strings = false;  // ... but not all of them: CheckStrings
   bool aliases = false;         // ArchiveEntry::alias_of
   bool has_signature = true;    // false: only the extension or the user can tell the format
   bool is_written = true;       // false: Create fails
-  bool is_edited = false;       // Edit
-  bool needs_base = false;      // a new file of several tensors is made of another one: source_path
+  bool is_edited = false;       // Edit is implemented
+  bool needs_base = false;      // a new file of several tensors takes the rest from another one: source_path
   bool is_prefix = false;       // a path is the common beginning of the names of several files
 };
 
@@ -157,7 +158,7 @@ struct ArchiveProbe {
   std::string path;
   std::shared_ptr<const ByteSource> file;  // null if there is no regular file at the path
   absl::string_view head;                  // the first bytes of the file, 4096 at most
-  FileSystem* file_system;                 // of the path, and of the files beside it
+  FileSystem* file_system;                 // has the file at the path and the files beside it
 };
 
 class ArchiveFormat {
@@ -168,7 +169,7 @@ class ArchiveFormat {
   std::string name_with_article() const;       // for sentences: "a checkpoint", "an npz"
   // Endings of file names, with the dot, lower-case: {".safetensors"}.
   virtual std::vector<absl::string_view> extensions() const = 0;
-  // What the paths of archives begin with that are not files ("unix:"). "" (the default): archives are files.
+  // The beginning of the paths of archives that are not files ("unix:"). "" (the default): archives are files.
   virtual absl::string_view scheme() const { return ""; }
   virtual ArchiveTraits traits() const = 0;
   // True if the format can store tensors of this dtype. For strings, traits().strings says it.
@@ -185,16 +186,17 @@ class ArchiveFormat {
   // True if the format keeps this value of a file, or this array that is still in a file, with its type. The default:
   // false; values that are text are then FileMetadata.
   virtual bool HoldsValue(absl::string_view name, Value value) const;
-  // True if the format can store elements that are encoded so (ArchiveEntry::encoding) as their bytes
+  // True if the format can store elements of this encoding (ArchiveEntry::encoding) as their encoded bytes
   // (ArchiveReader::AsStored). The default: false.
   virtual bool HoldsEncoding(absl::string_view encoding) const;
-  // The other rules of the format, for a tensor of a dtype that it holds: its name and shape. Reads no file. Errors:
-  // InvalidArgument, which does not name the tensor. The default: OK.
+  // Checks the name and the shape of a tensor whose dtype the format holds. Reads no file. Errors: InvalidArgument,
+  // which does not name the tensor. The default: OK.
   virtual absl::Status CheckEntry(const ArchiveEntry& entry) const;
-  // Whether the format can store these strings, if traits().padded_strings. Errors: the same. The default: OK.
+  // Checks that the format can store these strings, if traits().padded_strings. Errors: as CheckEntry. The default: OK.
   virtual absl::Status CheckStrings(const TensorView& strings) const;
 
-  // Whether the format can store this value, whatever it holds, if traits().nested. Errors: the same. The default: OK.
+  // Checks that the format can store this value and all that it contains, if traits().nested. Errors: as CheckEntry.
+  // The default: OK.
   virtual absl::Status CheckValue(Value value) const;
 
   // True if the content shows this format. Reads little.
@@ -219,8 +221,8 @@ class ArchiveFormat {
   virtual absl::StatusOr<FileEditResult> Edit(const std::string& path, const FileEdits& edits,
                                               const FileEditOptions& options) const;
   // Saves what is whole of the archive at `path`, which may be too damaged to open, to another one of this format, as
-  // SalvageArchive says (salvage_archive.h). Errors: NotFound if there is no such archive, and for formats whose
-  // archives Open lists unless all is lost (the default): a copy of what can be read salvages them.
+  // SalvageArchive says (salvage_archive.h). Errors: NotFound if there is no such archive. NotFound, the default, also
+  // for formats that need no Salvage, because Open lists what is left: a copy of what can be read salvages them.
   virtual absl::StatusOr<ArchiveSalvage> Salvage(const std::string& path, const std::string& to,
                                                  const ArchiveReaderOptions& read, const ArchiveWriterOptions& write,
                                                  const std::function<bool()>& keep_going) const;

@@ -75,7 +75,7 @@ class ArchiveReader {
 
   virtual absl::string_view format() const = 0;                // ArchiveFormat::name
   virtual const std::string& path() const = 0;                 // for error messages
-  virtual bool has_names() const { return true; }              // false: of one tensor, which is called as its file
+  virtual bool has_names() const { return true; }              // false: the file has one tensor, named after the file
   virtual bool strides_only_permute() const { return false; }  // as ArchiveTraits::strides_only_permute
   // Sorted by name (as unsigned bytes); no two have the same name. Empty if an option of the format says that the
   // caller needs no list (CheckpointFormatOptions::keep_entries).
@@ -84,10 +84,10 @@ class ArchiveReader {
   // Errors: those of fn and of the format. After an error, discard the entries that fn received.
   virtual absl::Status ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const;
   virtual const FileMetadata& file_metadata() const;  // by default empty
-  // What the file has beside its tensors, as it is nested; the tensors in it are numbers in entries(). By default the
-  // file_metadata. Each call makes the tree.
+  // The values of the file as a tree, in which a tensor is its number in entries(). By default the entries of
+  // file_metadata(). Each call makes the tree.
   virtual absl::StatusOr<ValueTree> Values() const;
-  // The elements of an array that Values() leaves in the file, as a list. Requires: `array` is of this archive.
+  // The elements, as a list, of an array that Values() leaves in the file. Requires: `array` is from this archive.
   virtual absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const;
   absl::StatusOr<const ArchiveEntry*> Find(absl::string_view name) const;  // Errors: NotFound, with similar names
   // The names of the tensors that optimizers keep beside the variables they train, sorted (checkpoint/object_graph.h).
@@ -123,24 +123,25 @@ class ArchiveReader {
   // Errors: only what prevents it from checking.
   virtual absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const;
 
-  // The same archive, whose encoded tensors are the bytes of their encoding, with a shape of bytes: what a target that
-  // has this encoding copies (ArchiveFormat::HoldsEncoding). Null, the default: there is no such form. Valid as long as
-  // this.
+  // The same archive with each encoded tensor as its encoded bytes, and with the shape of these bytes. A conversion
+  // copies them to a target that has the same encoding (ArchiveFormat::HoldsEncoding). Null, the default: there is no
+  // such form. Valid as long as this reader.
   virtual const ArchiveReader* AsStored() const { return nullptr; }
 
-  // The path of a file that a new one of the format can be made of (ArchiveTraits::needs_base). "", the default: none;
-  // the archive may be of bytes in memory, whose name is no path.
+  // The path of a file from which a new file of this format can be made (ArchiveTraits::needs_base). "", the default:
+  // there is none; the archive may be in memory, where path() names no file.
   virtual std::string base_path() const { return ""; }
 
   // The paths of the files that it reads, first the one that lists the others. By default {path()}.
   virtual std::vector<std::string> files() const { return {path()}; }
-  virtual int num_shards() const { return 1; }  // of files with elements
+  virtual int num_shards() const { return 1; }  // the number of files with elements
   // The open file that has the stored bytes of the entry at entry.offset, for a plan of reads (io/read_plan.h). Null,
   // the default: they are not planned.
   virtual std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& /*entry*/) const { return nullptr; }
   // Adds the stored bytes of the entry to *plan, if it is known where they are.
   void PlanRead(const ArchiveEntry& entry, ReadPlan* plan) const;
-  // What reads the entry in ReadPlan::StartSteps. Null is not known. The default: its stored bytes at entry.offset.
+  // The step that reads the entry in ReadPlan::StartSteps, by default its stored bytes at entry.offset. An empty step
+  // if `entry` is null or if it is not known where the bytes are.
   virtual ReadPlan::Step StepOf(const ArchiveEntry* entry) const;
   // ArchiveEntry::read_status, with the names of file and tensor. Requires: `entry` is one of this archive.
   absl::Status CheckReadable(const ArchiveEntry& entry) const;
@@ -149,8 +150,8 @@ class ArchiveReader {
   virtual std::vector<std::string> notes() const { return {}; }
 
  protected:
-  // What ReadBlocks reads a tensor with, verified at the end. Null, which is the default: it reads slices. Requires:
-  // entry.reads_in_blocks.
+  // The stream from which ReadBlocks reads; it verifies the tensor at the end. Null, the default: ReadBlocks reads
+  // slices. Requires: entry.reads_in_blocks.
   virtual absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const;
 };
 

@@ -44,7 +44,7 @@
 
 namespace tensorcask {
 
-// A value beside the tensors, which a target keeps as it is (ArchiveFormat::HoldsValue).
+// A value beside the tensors, which the format stores with its type (ArchiveFormat::HoldsValue).
 struct FileValue {
   std::string name;
   std::shared_ptr<const ValueTree> tree;
@@ -107,12 +107,12 @@ class ArchiveWriter {
   struct Partial {
     std::string name;
     Tensor tensor;
-    int64_t num_elements;  // so far
+    int64_t num_elements;  // added so far
   };
-  std::optional<Partial> partial_;  // of the default AddSlice
+  std::optional<Partial> partial_;  // the tensor that AddSlice assembles
   uint64_t file_bytes_ = 0;
   std::vector<std::string> removed_files_;
-  absl::Status first_error_;  // of UnlessFailed
+  absl::Status first_error_;  // what UnlessFailed returns
 };
 
 }  // namespace tensorcask

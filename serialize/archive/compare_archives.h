@@ -39,7 +39,7 @@ struct CompareOptions {
   double absolute_tolerance = 0;
   int num_threads = 2;                         // each takes one tensor at a time
   uint64_t block_bytes = uint64_t{256} << 10;  // small enough for the second-level cache
-  // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
+  // Called after each block with the total of bytes so far; false ends with Cancelled. Never on two threads at once.
   std::function<bool(uint64_t bytes)> progress;
 };
 
@@ -49,28 +49,28 @@ struct TensorDifference {
   std::string name;
   ArchiveEntry a;       // empty for kOnlyInB
   ArchiveEntry b;       // empty for kOnlyInA
-  absl::Status status;  // of kUnreadable
+  absl::Status status;  // the error of kUnreadable
 
-  // Of kValues.
+  // The rest is set for kValues.
   uint64_t num_different = 0;  // elements that are not equal
-  double max_absolute =
-      0;  // the largest |a - b|, rounded; infinite if one is NaN or infinite and the other is not equal
+  // The largest |a - b|, rounded; infinite if one of the two is NaN or infinite and the other is not equal to it.
+  double max_absolute = 0;
   double max_relative = 0;     // the largest |a - b| / |b|
   std::vector<int64_t> where;  // the index of the element with max_absolute; of strings, the first that differs
-  std::vector<int64_t> where_relative;  // of the element with max_relative
-  std::string text_a;                   // the element at `where`, as ElementToString has it; of strings ""
+  std::vector<int64_t> where_relative;  // the index of the element with max_relative
+  std::string text_a;                   // the element at `where`, as ElementToString writes it; "" for strings
   std::string text_b;
-  std::string type_a;  // "float32", or of blocks "q4_k"
+  std::string type_a;  // "float32"; for blocks their type: "q4_k"
   std::string type_b;
   // Root mean squares over all elements, those within the tolerances too; infinite if max_absolute is, or if a square
   // overflows.
-  double rms = 0;    // of a - b
-  double rms_a = 0;  // of a, without elements that are NaN or infinite
+  double rms = 0;    // that of a - b
+  double rms_a = 0;  // that of a, without elements that are NaN or infinite
 
   double relative_rms() const;  // |a - b| / |a| of the tensors as vectors: what part of a changed
 };
 
-// The tensors with other values that have one pair of types, together: what a quantiser changed.
+// All differences in values between tensors of one pair of types: what a quantiser changed.
 struct TypeDifference {
   std::string type_a;
   std::string type_b;
@@ -85,12 +85,12 @@ struct TypeDifference {
 
 struct CompareReport {
   int64_t equal = 0;             // tensors whose bytes are equal
-  int64_t within_tolerance = 0;  // whose elements all count as equal, and whose bytes or dtypes are not
-  int64_t other_dtypes = 0;      // of these, tensors whose dtypes differ
-  // Missing, dtype and shape first; then values, the largest max_relative first, of equal ones the largest
-  // relative_rms.
+  int64_t within_tolerance = 0;  // tensors whose elements all count as equal, but whose bytes or dtypes differ
+  int64_t other_dtypes = 0;      // tensors of within_tolerance whose dtypes differ
+  // Missing, dtype and shape first; then values: the largest max_relative first, and among equal ones the largest
+  // relative_rms first.
   std::vector<TensorDifference> differences;
-  std::vector<TypeDifference> by_type;  // of kValues but strings, sorted by both types
+  std::vector<TypeDifference> by_type;  // differences of kValues, without strings; sorted by both types
 };
 
 // Errors: Cancelled; those of `rename`; AlreadyExists if `rename` gives two tensors of a one name. A tensor that cannot

@@ -17,8 +17,7 @@
 //
 // Values beside the tensors (ArchiveReader::Values) follow one rule for all formats:
 //   - A target that is nested (ArchiveTraits::nested) gets the tree of a source whose tensors are in its values, such
-//   as
-//     a file of torch.save. Tensors with a new name become entries of the root.
+//     as a file of torch.save. Tensors with a new name become entries of the root.
 //   - Other targets get each value under its path ("optimizer.lr"; ExactName where two have one name): as a value if
 //     they have types (ArchiveTraits::values); else, if they have FileMetadata, as text, with an entry
 //     "tensorcask.values" that says which texts are values of which type. Numbers, bools, None and texts have a text,
@@ -83,13 +82,13 @@ struct ConvertOptions {
   std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
   // The new names of tensors of sources that have none (ArchiveReader::has_names), instead of those of their files.
   std::map<const ArchiveReader*, std::string> names;
-  // What is put in front of all names of a source, new ones included: "base/" makes "base/w" of "w".
+  // What is put in front of all names of a source, after `rename`: "base/" makes "base/w" of "w".
   std::map<const ArchiveReader*, std::string> prefixes;
-  // Converts elements (tensor/strided/convert.h). The first rule that takes a tensor of the old name and dtype counts.
+  // Converts elements (tensor/strided/convert.h). The first rule that applies to the old name and dtype counts.
   std::vector<DTypeRule> dtypes;
-  // Metadata of the target: set_metadata replaces or adds entries, unset_metadata leaves those with these keys out, of
-  // which at least one source has each. If two sources have other values of a key, one of these two must name the key
-  // (or allow_loss keeps the first value).
+  // Metadata of the target: set_metadata replaces or adds entries, unset_metadata leaves out those with these keys,
+  // each of which at least one source must have. If two sources have different values of a key, one of these two must
+  // name the key (or allow_loss keeps the first value).
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
   // Leaves out what the target cannot hold, instead of failing: metadata, strides, the imaginary parts of numbers that
@@ -132,9 +131,9 @@ struct ConvertLoss {
 struct ConversionItem {
   const ArchiveReader* source = nullptr;
   const ArchiveEntry* from = nullptr;   // of the source
-  std::optional<std::string> new_name;  // nullopt: as that of `from`
-  std::string alias_of;                 // as ArchiveEntry::alias_of, of the target
-  DType dtype = DType::kInvalid;        // of the target
+  std::optional<std::string> new_name;  // nullopt: that of `from`
+  std::string alias_of;                 // ArchiveEntry::alias_of in the target
+  DType dtype = DType::kInvalid;        // in the target
   bool keep_strides = false;            // the target stores them
   bool keep_encoding = false;           // the target stores the bytes of the encoding, which `from` has
   bool keep_shard = false;              // likewise the number of the data file
@@ -150,45 +149,46 @@ struct ConversionItem {
 struct ConversionPlan {
   std::vector<const ArchiveReader*> sources;
   std::vector<ConversionItem> items;  // in the order of the files of the sources
-  std::vector<ConvertLoss> losses;    // without options.allow_loss only those that are not lost
+  std::vector<ConvertLoss> losses;    // without options.allow_loss only kAcrossKinds and kUntied
   const ArchiveFormat* target = nullptr;
-  FileSystem* file_system = FileSystem::Posix();  // of the new file
+  FileSystem* file_system = FileSystem::Posix();  // where the new file is
   // For ArchiveWriterOptions:
   FileMetadata file_metadata;
   std::vector<FileValue> values;
   std::shared_ptr<const ArchiveValues> nested;  // null: none is copied
   int num_shards = 1;
   bool store_opaquely = false;     // an item is of a dtype that the target holds opaquely
-  uint64_t bytes = 0;              // of the elements that will be read
+  uint64_t bytes = 0;              // the size of the elements that will be read
   std::vector<std::string> notes;  // sentences on values that are not copied
 };
 
 struct ConvertReport {
   int64_t tensors = 0;
-  uint64_t bytes = 0;                // of the elements, as they were written
-  uint64_t file_bytes = 0;           // of what was written; 0 if the format does not tell
+  uint64_t bytes = 0;                // the size of the elements as written
+  uint64_t file_bytes = 0;           // the size of all files; 0 if the format does not tell
   std::vector<ConvertLoss> losses;   // as ConversionPlan::losses
   std::vector<std::string> removed;  // files of the replaced archive that were removed; in a dry run: would be
   std::vector<std::string> notes;    // sentences on files of the replaced archive that stay
 };
 
-// Copies the tensors of `sources` to an archive at `path`. Of `write`, num_shards, file_metadata, values and
-// store_opaquely come from the plan; num_threads is at least that of `options` where data files or encoding can use
-// threads. Errors: those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if there are tensors
-// and the target can hold none; InvalidArgument if it holds one tensor and several would remain.
+// Copies the tensors of `sources` to an archive at `path`.
+// The plan replaces num_shards, file_metadata, values and store_opaquely of `write`; num_threads is at least that of
+// `options` where data files or encoding can use threads.
+// Errors: those of PlanConversion, CreateArchive and RunConversion; FailedPrecondition if there are tensors and the
+// target can hold none; InvalidArgument if it holds one tensor and several would remain.
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options = {},
                                               const ArchiveWriterOptions& write = {});
 
 // The sources and the target must outlive the plan. Tensors that the target can store in their encoding, such as the
 // blocks of GGUF, are copied bit by bit unless a rule gives them a dtype. Errors: InvalidArgument, naming all tensors
-// that would lose something and what, unless options.allow_loss is set; or if two sources have other values of one key
-// of their metadata; or for a key that is set and unset; NotFound for a key of unset_metadata that no source has;
+// that would lose something and what, unless options.allow_loss is set; or if two sources have different values of one
+// key of their metadata; or for a key that is set and unset; NotFound for a key of unset_metadata that no source has;
 // AlreadyExists if two tensors would have one name; FailedPrecondition, naming the tensor, if an object graph cannot
 // follow (checkpoint/edit_graph.h). A plan may have no items. The key "format" in the metadata of a file does
 // not count as a loss if the target has no metadata, because it only names a framework. Metadata that the target
-// cannot hold (ArchiveFormat::CheckMetadata) is a loss if a source has it; if the options set it, or unset what stays,
-// it is InvalidArgument. `file` is the new file, for rules that depend on its name.
+// cannot hold (ArchiveFormat::CheckMetadata) is a loss if a source has it; if the options set it, or unset an entry
+// that stays, that is InvalidArgument. `file` is the new file, for rules that depend on its name.
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options = {},
                                               const NewFile& file = {});
@@ -213,7 +213,8 @@ std::vector<const ArchiveEntry*> SelectEntries(const std::vector<ArchiveEntry>& 
                                                const std::vector<std::string>& include,
                                                const std::vector<std::string>& exclude);
 
-// The same of a reader; with `exclude_slots`, none of its slots. Errors: as ArchiveReader::OptimizerSlots.
+// The same for the entries of a reader; `exclude_slots` leaves out its OptimizerSlots. Errors: those of
+// ArchiveReader::OptimizerSlots.
 absl::StatusOr<std::vector<const ArchiveEntry*>> SelectEntries(const ArchiveReader& source,
                                                                const std::vector<std::string>& include,
                                                                const std::vector<std::string>& exclude,

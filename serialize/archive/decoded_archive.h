@@ -1,4 +1,4 @@
-// An archive of tensors that are in memory: of a message, which is decoded as a whole, or of a pipe.
+// An archive whose tensors are in memory: those of a message, which is decoded as a whole, or those of a pipe.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_
@@ -24,14 +24,14 @@ class KeptTensor {
  public:
   explicit KeptTensor(DecodedTensor tensor);
   DecodedTensor Get() const;
-  static uint64_t MemoryOf(const DecodedTensor& tensor);  // of the KeptTensor, without the buffer
+  static uint64_t MemoryOf(const DecodedTensor& tensor);  // the bytes of the KeptTensor, without those of the buffer
 
  private:
   Tensor plain_;
   std::unique_ptr<const DecodedTensor> other_;  // null: plain_ is all of it
 };
 
-// Entries and tensors in the same order.
+// Entries, and their tensors in the same order.
 struct KeptTensors {
   std::vector<ArchiveEntry> entries;
   std::vector<KeptTensor> tensors;

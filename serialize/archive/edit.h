@@ -27,7 +27,7 @@
 // - checkpoint: a new index replaces the old one; the data files are not touched. Tensors can be removed; their bytes
 //   stay in the data files. No metadata. V1 checkpoints, deltas and tensors that the checkpoint's object graph names
 //   are refused: TensorFlow restores by the names in the graph.
-// - Other formats are refused: Convert writes them anew.
+// - Other formats are refused: ConvertArchives (convert_archives.h) writes them anew.
 //
 // Values, dtypes and shapes stay the same, bit by bit. No checksum of elements is verified. The new files have the
 // permissions that the old files have in common. Other hard links to an old file keep its content.
@@ -53,15 +53,16 @@
 namespace tensorcask {
 
 struct ArchiveEdits {
-  std::function<absl::StatusOr<std::string>(absl::string_view name)>
-      rename;                                          // as ConvertOptions::rename (convert_archives.h)
-  std::function<bool(absl::string_view name)> remove;  // by its old name; null: none is removed
+  // The new name of each tensor, as ConvertOptions::rename (convert_archives.h).
+  std::function<absl::StatusOr<std::string>(absl::string_view name)> rename;
+  // True for tensors to remove, by their old names; null: none is removed.
+  std::function<bool(absl::string_view name)> remove;
   FileMetadata set_metadata;
   std::set<std::string> unset_metadata;
 };
 
 struct ArchiveEditReport {
-  std::string path;                                          // of the archive that was found
+  std::string path;                                          // the archive that was found
   std::string format;                                        // ArchiveFormat::name
   std::vector<std::pair<std::string, std::string>> renamed;  // from, to; sorted
   std::vector<std::string> removed;                          // sorted
@@ -70,7 +71,7 @@ struct ArchiveEditReport {
 
 // Edits the archive at `path`, which OpenArchive would open. With options.dry_run, only checks and reports. If no name
 // and no metadata would change, writes nothing and reports no files.
-// Errors, and nothing has changed: as OpenArchive; AlreadyExists if two tensors would have one name, and for an
+// Errors, and nothing has changed: those of OpenArchive; AlreadyExists if two tensors would have one name, and for an
 // options.output that exists; InvalidArgument for a name or metadata that the format cannot hold, and for metadata of a
 // format without it; NotFound for a key of unset_metadata that is not there; FailedPrecondition for tensors that must
 // keep their names (above); Unimplemented for formats that are not edited; Cancelled by options.progress; from errno,

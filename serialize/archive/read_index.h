@@ -21,7 +21,7 @@ namespace tensorcask {
 // The result is equal to IndexView of the whole tensor. Reads the smallest slice that has all selected elements
 // (ArchiveReader::ReadSlice), so a step of 2 reads all elements and drops every second one; nothing if no element is
 // selected; the whole tensor, with its checksum, if `index` selects all of it.
-// Errors: InvalidArgument for more indices than axes and for a step of 0; OutOfRange for an element outside; as
+// Errors: InvalidArgument for more indices than axes and for a step of 0; OutOfRange for an element outside; those of
 // ArchiveReader::ReadSlice. Requires: `entry` is one of `archive`.
 absl::StatusOr<TensorView> ReadIndex(const ArchiveReader& archive, const ArchiveEntry& entry,
                                      absl::Span<const AxisIndex> index);

@@ -49,7 +49,7 @@ class NamedRecordReader {
   // `base` resolves deltas; null if none is available. With kSkip a tensor comes without the metadata that cannot be
   // read; its metadata_status then is an error.
   // `max_bytes`: as for ArchiveRecordsFrom. A record past that is refused before its bytes are read.
-  // `verify_data`: RecordReaderOptions.
+  // `verify_data`: as in RecordReaderOptions.
   explicit NamedRecordReader(std::unique_ptr<ByteStream> stream, std::shared_ptr<const BaseLookup> base = nullptr,
                              UnreadableMetadata unreadable_metadata = UnreadableMetadata::kRefuse,
                              uint64_t max_bytes = UINT64_MAX, bool verify_data = true);
@@ -64,7 +64,7 @@ class NamedRecordReader {
 
   // The next tensor, with its metadata except the name; nullopt at the end. A record without a name is named by its
   // number, from 0.
-  // Errors: as ReadTensorRecordWithMetadata.
+  // Errors: those of ReadTensorRecordWithMetadata.
   absl::StatusOr<std::optional<NamedRecord>> Next();
 
  private:
@@ -74,7 +74,7 @@ class NamedRecordReader {
   RecordReader reader_;
   const std::shared_ptr<const BaseLookup> base_;  // may be null
   const UnreadableMetadata unreadable_metadata_;
-  int64_t number_ = 0;                 // of the next record
+  int64_t number_ = 0;                 // the number of the next record
   DecodeQuota* unreadable_ = nullptr;  // null: what cannot be read is an error
   bool is_at_end_ = false;             // what follows cannot be read
 };
@@ -85,7 +85,7 @@ ArchiveEntry UnreadableRecord(int64_t number, uint64_t offset, const absl::Statu
 bool IsAboutRecord(const absl::Status& status);
 
 // Writes the tensor with its metadata, strides and name; compressed as `payload` says.
-// Errors: as AttachName and WriteTensorRecord.
+// Errors: those of AttachName and of WriteTensorRecord.
 absl::Status WriteNamedRecord(const std::string& name, const DecodedTensor& tensor, const PayloadOptions& payload,
                               RecordWriter* writer);
 

@@ -14,10 +14,10 @@
 // \< and \>; the conversion of case (\U \L \u \l \E); characters by number (\x2e); classes like [=a=]; more than 1,000
 // repetitions ({1001}); groups that are nested more than 100 deep.
 //
-// The names may be a stranger's: time grows linearly with their length, memory is bounded, and a rule is tried on each
-// of them. A name is refused if it matches in several ways that give a group another text ("(a|ab)(c|bcd)"), if a rule
-// with flag g and an unbounded repetition (* + {n,}) matches it more than 1,000 times, or if a rule makes it more than
-// 1 MiB longer.
+// The names may come from an untrusted file: time grows linearly with their length, memory is bounded, and a rule is
+// tried on each of them. A name is refused if it matches in several ways that give a group different texts
+// ("(a|ab)(c|bcd)"), if a rule with flag g and an unbounded repetition (* + {n,}) matches it more than 1,000 times, or
+// if a rule makes it more than 1 MiB longer.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_RENAME_RULES_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_RENAME_RULES_H_

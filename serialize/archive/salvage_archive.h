@@ -23,10 +23,10 @@
 namespace tensorcask {
 
 // Writes a file of `format` at `to`, whole like every save; nothing if all is lost. `path` is one that OpenArchive
-// takes, also a folder with one archive. Of `write` the metadata, the number of files and store_opaquely come from the
-// source. `keep_going`, unless null, is called before each tensor: if it returns false, nothing is written.
-// Errors: as OpenArchive if not even a list of tensors can be read; AlreadyExists unless write.overwrite;
-// InvalidArgument if `to` is the source; Cancelled; of the writer.
+// takes, also a folder with one archive. The source replaces the metadata, the number of files and store_opaquely of
+// `write`. `keep_going`, unless null, is called before each tensor: if it returns false, nothing is written.
+// Errors: those of OpenArchive if not even a list of tensors can be read; AlreadyExists unless write.overwrite;
+// InvalidArgument if `to` is the source; Cancelled; those of the writer.
 absl::StatusOr<ArchiveSalvage> SalvageArchive(const std::string& path, const std::string& to,
                                               const ArchiveFormat& format, ArchiveFormats formats,
                                               const ArchiveReaderOptions& read = {},

@@ -34,7 +34,7 @@ namespace tensorcask {
 struct LoadOptions {
   bool map = false;     // ArchiveReader::Map instead of Read
   int num_threads = 1;  // each takes one tensor at a time
-  // Called after each tensor with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
+  // Called after each tensor with the total of bytes so far; false ends with Cancelled. Never on two threads at once.
   std::function<bool(uint64_t bytes)> progress;
 };
 
@@ -49,8 +49,8 @@ struct TensorToLoad {
   TensorView out;  // of the stored dtype and shape, of any strides, on the host or a device
 };
 
-// Reads each tensor into its memory (ArchiveReader::ReadInto). Memory of the first ones is written if a later one
-// fails. Errors: as LoadTensors; errors of the devices. options.map has no meaning here.
+// Reads each tensor into its memory (ArchiveReader::ReadInto). If a tensor fails, the memory of those before it has
+// been written. Errors: those of LoadTensors; errors of the devices. options.map has no meaning here.
 absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const TensorToLoad> tensors,
                              const LoadOptions& options = {});
 
@@ -62,19 +62,19 @@ struct TensorToSave {
 
 struct SaveOptions {
   uint64_t block_bytes = uint64_t{8} << 20;
-  // Called after each tensor and each block with the bytes of all so far; false ends with Cancelled.
+  // Called after each tensor and each block with the total of bytes so far; false ends with Cancelled.
   std::function<bool(uint64_t bytes)> progress;
 };
 
-// Errors: InvalidArgument if `options` has a level above kStored, a base or file metadata and the format has no place
-// for that. (ArchiveFormat::Create would ignore it.)
+// Errors: InvalidArgument if `options` has a level above kStored, a base or file metadata that the format cannot hold.
+// (ArchiveFormat::Create would ignore it.)
 absl::Status CheckWriterOptions(const ArchiveFormat& format, const ArchiveWriterOptions& options);
 
 // Writes the tensors in their order, as a file that appears whole or not at all. Large tensors are written in blocks if
-// the format allows that. Returns the bytes of the files.
-// Errors, and no file appears: as CheckWriterOptions; InvalidArgument, naming the tensor, for a dtype or metadata that
-// the format cannot hold, and unless there is exactly one tensor for a format of one tensor; AlreadyExists if the file
-// exists (unless overwriting) or two tensors have one name; Cancelled; those of the format.
+// the format allows that. Returns the size of the files in bytes.
+// Errors, and no file appears: those of CheckWriterOptions; InvalidArgument, naming the tensor, for a dtype or metadata
+// that the format cannot hold, and unless there is exactly one tensor for a format of one tensor; AlreadyExists if the
+// file exists (unless overwriting) or two tensors have one name; Cancelled; those of the format.
 absl::StatusOr<uint64_t> SaveTensors(const std::string& path, const ArchiveFormat& format,
                                      absl::Span<const TensorToSave> tensors, const ArchiveWriterOptions& write,
                                      const SaveOptions& options = {});

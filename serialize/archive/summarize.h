@@ -41,11 +41,11 @@ struct TensorStatistics {
   uint64_t nans = 0;
   uint64_t infinities = 0;
   uint64_t subnormals = 0;
-  // Of the finite elements; 0 if there are none.
+  // The number of finite elements, and the smallest and the largest of them (0 if there are none).
   uint64_t finite = 0;
   double min = 0;
   double max = 0;
-  // The same, exactly, of int64 and uint64 elements; nullopt for all others.
+  // min and max without rounding, for int64 and uint64 elements; nullopt for all others.
   struct ExactRange {
     absl::int128 min = 0;
     absl::int128 max = 0;
@@ -59,13 +59,14 @@ struct TensorStatistics {
 
 struct SummarizeOptions {
   std::vector<std::string> include;            // shell patterns; empty: all tensors
-  int num_threads = 2;                         // each takes one tensor at a time; of one alone, two share the work
+  int num_threads = 2;                         // each takes one tensor at a time; two share the work on a single tensor
   uint64_t block_bytes = uint64_t{256} << 10;  // small enough for the second-level cache
-  // Called after each block with the bytes of all so far; false ends with Cancelled. Never on two threads at once.
+  // Called after each block with the total of bytes so far; false ends with Cancelled. Never on two threads at once.
   std::function<bool(uint64_t bytes)> progress;
 };
 
-// By name. A tensor that cannot be read has a status, and does not end the work. Errors: Cancelled.
+// One entry per tensor, sorted by name. A tensor that cannot be read has a status, and does not end the work. Errors:
+// Cancelled.
 absl::StatusOr<std::vector<TensorStatistics>> Summarize(const ArchiveReader& archive,
                                                         const SummarizeOptions& options = {});
 

@@ -26,7 +26,7 @@
 namespace tensorcask {
 
 struct TensorBlock {
-  TensorSlice slice;    // of the tensor
+  TensorSlice slice;    // the part of the tensor
   TensorView elements;  // row-major
 };
 

@@ -53,7 +53,7 @@ struct FormatOptions {
 
 class AllFormats {
  public:
-  // `others` are formats of the program itself, which the list has behind those of the library.
+  // `others` are formats of the program itself. The list has them after those of the library.
   explicit AllFormats(const FormatOptions& options = {}, std::vector<std::unique_ptr<const ArchiveFormat>> others = {});
   AllFormats(const AllFormats&) = delete;  // the list points to the members
   AllFormats& operator=(const AllFormats&) = delete;
@@ -94,15 +94,15 @@ struct FormatOption {
   std::variant<Field<bool>, Field<DType>, Field<uint64_t>, Field<std::string>, Field<std::optional<std::string>>> field;
 };
 
-// In the order of help texts.
+// All options, in the order of help texts.
 absl::Span<const FormatOption> FormatOptionList();
 
-// The options for reading of one, and those for writing of the other: what a program that copies hands to the format of
-// the copy, since the names of tensors depend on how they were read.
+// The reading options of the first and the writing options of the second. A program that copies gives them to the
+// format of the copy, because the names of tensors depend on how they were read.
 FormatOptions ForCopies(FormatOptions reading, FormatOptions writing);
 
-// A sentence on an option of other formats, which was given as `called`: "--shard-size is for safetensors files, not
-// for an npz file". "": the option is one of this format.
+// A sentence about an option that belongs to other formats; `called` is how the user wrote it: "--shard-size is for
+// safetensors files, not for an npz file". "": the option is one of this format.
 std::string NotForFormat(const FormatOption& option, absl::string_view called, const ArchiveFormat& format);
 
 }  // namespace tensorcask

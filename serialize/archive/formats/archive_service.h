@@ -34,7 +34,7 @@ namespace tensorcask {
 class ArchiveService final : public Service, private ServedTensors {
  public:
   struct Source {
-    std::string prefix;  // of the names that clients see: "a/" serves "w" as "a/w"
+    std::string prefix;  // put in front of the names that clients see: "a/" serves "w" as "a/w"
     std::unique_ptr<ArchiveReader> archive;
   };
 

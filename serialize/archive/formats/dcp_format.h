@@ -22,14 +22,14 @@ namespace tensorcask {
 
 class DcpArchiveFormat final : public ArchiveFormat {
  public:
-  // Those of files of torch.save: each part of a checkpoint is one.
+  // The options of files of torch.save: each part of a checkpoint is such a file.
   explicit DcpArchiveFormat(const TorchFormatOptions& options = {}) : options_(options) {}
 
   absl::string_view name() const override { return "dcp"; }
   std::vector<absl::string_view> extensions() const override { return {".distcp"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override { return dtype != DType::kInvalid; }
-  // The folder, its .metadata, or one of its files, for an error that names the folder.
+  // Recognizes the folder and its .metadata; and each of its files, so that Open can say to name the folder.
   bool Recognizes(const ArchiveProbe& probe) const override;
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
                                   FileSystem* file_system) const override;

@@ -1,4 +1,4 @@
-// GGUF files, and models that are split into several of them, as an archive format. One file is written.
+// GGUF files, and models that are split into several of them, as an archive format. A written model is one file.
 //
 // Tensors in blocks are float32, with the type of the blocks as their encoding ("q4_k"); a GGUF file that is written
 // gets the blocks as they are, unless a rule gives the tensor a dtype. Metadata that is text, a number or a bool
@@ -45,7 +45,7 @@ class GgufArchiveFormat final : public ArchiveFormat {
   bool HoldsEncoding(absl::string_view encoding) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
-  // Of a split model only the first part.
+  // For a split model: only its first part.
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
                                   FileSystem* file_system) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,

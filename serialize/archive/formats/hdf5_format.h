@@ -20,7 +20,7 @@ namespace tensorcask {
 
 class Hdf5ArchiveFormat final : public ArchiveFormat {
  public:
-  // Those of NumPy's files: h5py stores what NumPy has.
+  // The options of NumPy's files: h5py stores NumPy's dtypes.
   explicit Hdf5ArchiveFormat(const NpyFormatOptions& options = {}) : options_(options) {}
 
   absl::string_view name() const override { return "hdf5"; }

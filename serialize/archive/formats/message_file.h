@@ -25,6 +25,7 @@
 
 namespace tensorcask {
 
+// The traits of these formats: one tensor, of any dtype, with metadata.
 ArchiveTraits MessageTraits();
 
 // Reads the file, at most `max_bytes`, and decodes it: file and tensor are in memory. The tensor gets the name of the
@@ -38,6 +39,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadMessageFile(
     absl::string_view format, const ByteSource& file, uint64_t max_bytes, const ArchiveReaderOptions& options,
     absl::FunctionRef<absl::StatusOr<DecodedTensor>(absl::string_view, const DecodeOptions&)> decode);
 
+// Writes the message of the tensor that is added, as `encode` makes it, to the file at `path`.
 using MessageEncoder = std::function<absl::Status(const DecodedTensor&, const EncodeOptions&, ByteSink*)>;
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> CreateMessageFile(const std::string& path,
                                                                  const ArchiveWriterOptions& options,

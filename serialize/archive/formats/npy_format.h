@@ -1,6 +1,6 @@
 // NumPy's files as archive formats: npy (one array, or the fields of one) and npz (arrays by name).
 //
-// The array of an npy file is called like the file. Dtypes that NumPy lacks (float8, int4, ...) are stored only if
+// The array of an npy file is named after the file. Dtypes that NumPy lacks (float8, int4, ...) are stored only if
 // ArchiveWriterOptions::store_opaquely is set, and read only with NpyFormatOptions::dtype_of_opaque_elements.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_NPY_FORMAT_H_
@@ -28,7 +28,7 @@ struct NpyFormatOptions {
   DType dtype_of_opaque_elements = DType::kInvalid;
 };
 
-// What both hold. Not a format by itself.
+// What npy and npz have in common. Not a format by itself.
 class NumpyArchiveFormat : public ArchiveFormat {
  public:
   bool HoldsDType(DType dtype) const override;
@@ -57,7 +57,7 @@ class NpyArchiveFormat final : public NumpyArchiveFormat {
                                                         const ArchiveWriterOptions& options) const override;
 };
 
-// A level above stored deflates the members.
+// With ArchiveWriterOptions::level above kStored, the members are deflated.
 class NpzArchiveFormat final : public NumpyArchiveFormat {
  public:
   explicit NpzArchiveFormat(const NpyFormatOptions& options = {}) : NumpyArchiveFormat(options) {}
@@ -69,7 +69,7 @@ class NpzArchiveFormat final : public NumpyArchiveFormat {
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
-  // From the members alone, without the directory.
+  // Lists the members without the directory.
   absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenDamaged(const std::string& path,
                                                              const ArchiveReaderOptions& options) const override;
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,

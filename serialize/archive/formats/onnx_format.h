@@ -29,7 +29,7 @@ struct OnnxFormatOptions {
   // Lists the tensors of Constant nodes, too; in a model that is written they may get new elements.
   bool constants = false;
   bool follow_links = true;  // false: side files that are links are refused (OnnxReaderOptions::follow_links)
-  std::string base_model;    // of a model that is written (OnnxWriter::CreateModel); "": source_path
+  std::string base_model;    // what a written model is made of (OnnxWriter::CreateModel); "": source_path
   // The name of the side file for the elements of a model that is written; "" for a name that the format chooses,
   // nullopt for none.
   std::optional<std::string> side_file;
@@ -43,10 +43,10 @@ class OnnxArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {".onnx"}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override;
-  // A file with one tensor has none. The fields of a model ("onnx.ir_version") and the entries that it has are those of
-  // the model that it is made of.
+  // A file with one tensor has no metadata. A model keeps the fields ("onnx.ir_version") and the entries of the model
+  // that it is made of.
   absl::StatusOr<std::vector<MetadataNotHeld>> CheckMetadata(const MetadataForFile& metadata) const override;
-  // A model by its content. A tensor or a sequence has no signature: also the extension must be .pb.
+  // Recognizes a model by its content. A tensor or a sequence has no signature, so its extension must also be .pb.
   bool Recognizes(const ArchiveProbe& probe) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;

@@ -39,7 +39,8 @@ class RecordsArchiveFormat final : public ArchiveFormat {
 
 // Reads all tensors of a stream of records into memory: for a pipe, which can be read only once. All records together
 // have at most `max_bytes` bytes; one past that is refused before its bytes are read.
-// Errors: as RecordsArchiveFormat::Open; ResourceExhausted past options.limits.max_file_decoded_bytes and `max_bytes`.
+// Errors: those of RecordsArchiveFormat::Open; ResourceExhausted past options.limits.max_file_decoded_bytes and
+// `max_bytes`.
 absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<ByteStream> stream,
                                                                 const ArchiveReaderOptions& options,
                                                                 uint64_t max_bytes = UINT64_MAX);

@@ -29,7 +29,7 @@ struct SafetensorsFormatOptions {
 
 class SafetensorsArchiveFormat final : public ArchiveFormat {
  public:
-  static constexpr uint64_t kShardBytes = 5'000'000'000;  // as Hugging Face's transformers
+  static constexpr uint64_t kShardBytes = 5'000'000'000;  // the default of Hugging Face's transformers
 
   explicit SafetensorsArchiveFormat(const SafetensorsFormatOptions& options = {}) : options_(options) {}
 
@@ -40,12 +40,12 @@ class SafetensorsArchiveFormat final : public ArchiveFormat {
   absl::StatusOr<std::vector<MetadataNotHeld>> CheckMetadata(const MetadataForFile& metadata) const override;
   absl::Status CheckEntry(const ArchiveEntry& entry) const override;
   bool Recognizes(const ArchiveProbe& probe) const override;
-  // Of a model in several files only the index. A file that an index of the folder lists is part of that model.
+  // For a model in several files: only its index. A file that an index of the folder lists is part of that model.
   std::vector<std::string> FindIn(const std::string& folder, absl::Span<const std::string> names,
                                   FileSystem* file_system) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
-  // options.alignment is that of the first tensor. "NAME.safetensors.index.json" makes a model of files
+  // options.alignment applies to the first tensor. "NAME.safetensors.index.json" makes a model of files
   // NAME-00001-of-00003.safetensors with this index; max_shard_bytes is then kShardBytes unless it is set. For
   // "NAME.safetensors" with max_shard_bytes, a model that fits one file is that file, without an index.
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,

@@ -31,9 +31,9 @@ class ServedArchiveFormat final : public ArchiveFormat {
   std::vector<absl::string_view> extensions() const override { return {}; }
   ArchiveTraits traits() const override;
   bool HoldsDType(DType dtype) const override { return dtype != DType::kInvalid; }
-  bool Recognizes(const ArchiveProbe& /*probe*/) const override { return false; }  // no file is one
-  // Of the options it knows the limits and the budget of the list.
-  // Errors: as Channel::ConnectToListening; those of the server; Unimplemented, with both versions, if the server
+  bool Recognizes(const ArchiveProbe& /*probe*/) const override { return false; }  // no file has this format
+  // Uses only the limits and the budget of the list of `options`.
+  // Errors: those of Channel::ConnectToListening; those of the server; Unimplemented, with both versions, if the server
   // speaks another version of the protocol; DataLoss for a list that breaks its rules; ResourceExhausted past a limit.
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;

@@ -47,7 +47,7 @@ class TorchArchiveFormat final : public ArchiveFormat {
                                   FileSystem* file_system) const override;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
-  // options.alignment is that of the elements of each tensor, at most 16384.
+  // options.alignment applies to the elements of each tensor; at most 16384.
   absl::StatusOr<std::unique_ptr<ArchiveWriter>> Create(const std::string& path,
                                                         const ArchiveWriterOptions& options) const override;
   // Writes the file anew, as a conversion does. Errors: also those of PlanConversion: InvalidArgument if the file has
