@@ -211,7 +211,8 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
 #endif
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
+  // libcurl from 8.14 on signs no such paths. Keys of a store, which alone are signed, have no steps "." and "..".
+  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, signs ? 0L : 1L);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
   curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
