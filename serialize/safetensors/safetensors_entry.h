@@ -20,8 +20,8 @@ struct SafetensorsEntry {
   DType dtype = DType::kInvalid;
   TensorShape shape;
   int shard = 0;                     // the number of the file that holds the elements, from 0
-  uint64_t offset = 0;               // of the first byte in that file
-  uint64_t stored_bytes = 0;         // in the file, where elements below 8 bits are packed
+  uint64_t offset = 0;               // the first byte in that file
+  uint64_t stored_bytes = 0;         // the size in the file, where elements below 8 bits are packed
   std::optional<uint32_t> checksum;  // CRC-32C of the stored bytes, if the file has one and its header is unchanged
   // Not empty: `name` is another name of the tensor `alias_of`, whose dtype, shape and bytes it has. Programs that save
   // tied tensors keep one of the names and list the others in the metadata; the reader restores them.

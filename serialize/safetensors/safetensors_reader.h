@@ -59,7 +59,7 @@ struct SafetensorsReaderOptions {
   DecodeLimits limits;
   // The specification's limit. A larger header is refused before any memory is allocated for it.
   uint64_t max_header_bytes = 100'000'000;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
   // False: the names that the metadata lists as aliases do not become entries; metadata() still lists them.
   bool restore_aliases = true;
   // Accepts deviations from the format that occur in existing files and whose meaning is clear: bytes behind the data,
@@ -91,10 +91,11 @@ class SafetensorsReader {
  public:
   // `path` is a safetensors file, or the index of a model in several files, which its content shows. If there is
   // no file `path` but an index `path`.index.json, Open reads that.
-  // Errors: NotFound; DataLoss if the file is not safetensors or breaks a rule; InvalidArgument as CheckPath;
-  // ResourceExhausted past a limit.
+  // Errors: NotFound; DataLoss if the file is not safetensors or breaks a rule; InvalidArgument for a path that
+  // CheckPath (serialize/io/file_system.h) refuses; ResourceExhausted past a limit.
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path, const SafetensorsReaderOptions& options = {});
-  // One file that is already open, or bytes in memory (MakeMemorySource). Errors: as above.
+  // Opens one file from a byte source: a file that is already open, or bytes in memory (MakeMemorySource). Errors:
+  // those of Open.
   static absl::StatusOr<SafetensorsReader> OpenSource(std::shared_ptr<const ByteSource> source,
                                                       const SafetensorsReaderOptions& options = {});
   // True if a file that begins with these bytes (at least 9, or the whole file if it is shorter) may be safetensors: a
@@ -106,10 +107,11 @@ class SafetensorsReader {
   SafetensorsReader& operator=(SafetensorsReader&&) noexcept;
   ~SafetensorsReader();
 
-  const std::string& path() const;                // of the file or of the index, whichever was opened
+  const std::string& path() const;                // the file, or the index, that was opened
   int num_shards() const;                         // 1 unless an index was opened
   const std::string& ShardPath(int shard) const;  // Requires: 0 <= shard < num_shards()
-  // The open file, for a plan of reads (serialize/io/read_plan.h); null if it cannot be read. Requires: as ShardPath.
+  // The open file, for a plan of reads (serialize/io/read_plan.h); null if it cannot be read. Requires: as for
+  // ShardPath.
   std::shared_ptr<const ByteSource> ShardSource(int shard) const;
 
   // All tensors in the order in which their bytes lie in the files, shard by shard; aliases at the end, sorted by name.
@@ -124,7 +126,7 @@ class SafetensorsReader {
   // counts, then that of the first file.
   const std::map<std::string, std::string>& metadata() const;
 
-  uint64_t header_bytes() const;  // of all headers that could be read, and of the index
+  uint64_t header_bytes() const;  // the size of the index and of all headers that could be read
   // Sentences about unusual but harmless things, at most 100: deviations that `lenient` accepted; checksums that are
   // not verified, because another program rewrote the file and kept its metadata; a wrong total_size in an index;
   // tensors that it does not list; unknown fields.
@@ -142,29 +144,29 @@ class SafetensorsReader {
 
   // A part of a tensor. Reads only the bytes that hold the part, and does not verify them, since a checksum covers the
   // whole stored tensor. With `verify_whole` it first reads and verifies the whole tensor, unless Read has done so.
-  // Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
+  // Errors: those of Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                              bool verify_whole = false) const;
 
   // The tensors of these names in this order, read on `num_threads` threads in the order of the files. Returns all of
   // them or an error. Equal names, and aliases, share a buffer.
-  // Errors: as Read, of the first name that fails; ResourceExhausted if they need more than max_file_decoded_bytes
-  // together, before anything is read.
+  // Errors: those of Read, for the first name that fails; ResourceExhausted if they need more than
+  // max_file_decoded_bytes together, before anything is read.
   absl::StatusOr<std::vector<Tensor>> ReadMany(absl::Span<const std::string> names, int num_threads = 1) const;
 
-  // All tensors for which `wanted` returns true (null: all tensors), by name. Otherwise as ReadMany.
+  // All tensors for which `wanted` returns true (null: all tensors), by name. Otherwise the same as ReadMany.
   absl::StatusOr<std::map<std::string, Tensor>> ReadAll(
       int num_threads = 1, const std::function<bool(const SafetensorsEntry&)>& wanted = nullptr) const;
 
   // The tensor in read-only memory that is mapped from the file; the tensor keeps the mapping alive. Map copies instead
   // if the offset in the file is not a multiple of the element's alignment, and for elements below 8 bits. The file
-  // must not change while it is mapped (see ReadStrategy::kMap). Writing to the tensor copies it first. Errors: as
-  // Read.
+  // must not change while it is mapped (see ReadStrategy::kMap). Writing to the tensor copies it first. Errors: those
+  // of Read.
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // The elements of one tensor from front to back, in bounded memory, verified at the end
-  // (serialize/io/element_stream.h). Errors: as Read; Unimplemented for elements below 8 bits.
+  // (serialize/io/element_stream.h). Errors: those of Read; Unimplemented for elements below 8 bits.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
   // Reads all bytes of all tensors, whatever the options say, and calls report(damage) for each tensor whose checksum

@@ -71,8 +71,8 @@ struct SafetensorsWriterOptions {
   std::string default_format = "pt";
   std::map<std::string, std::string> metadata;  // any UTF-8
   // More than 0: tensors are spread over files of at most this many bytes of data (a larger tensor has a file of its
-  // own), in the order of their names (with kAsAdded: of the calls). If there is more than one, they are called
-  // NAME-00001-of-00003.safetensors, and NAME.safetensors.index.json says where each tensor is.
+  // own), in the order of their names (with kAsAdded: in the order of the calls). If there is more than one, they are
+  // called NAME-00001-of-00003.safetensors, and NAME.safetensors.index.json says where each tensor is.
   uint64_t max_shard_bytes = 0;
   // With max_shard_bytes: a model that fits one file also has an index, and the file is called
   // NAME-00001-of-00001.safetensors.
@@ -80,8 +80,8 @@ struct SafetensorsWriterOptions {
   bool sync = true;  // durable when Finish returns
   // Replace a model of this name. A model in several files gets names that are free (NAME-00001-of-00003.safetensors,
   // or NAME-00001-of-00003-r1.safetensors, ...), its index last; then the old files are removed. A crash at any moment
-  // leaves the old model or the new one, whole. Beside NAME.safetensors and its index only files that the old index
-  // lists are removed (Replaced). With always_index, NAME.safetensors stays.
+  // leaves the old model or the new one, whole. Beside NAME.safetensors and its index, only files that the old index
+  // lists are removed (ReplacedFiles::removed). With always_index, NAME.safetensors stays.
   bool overwrite = false;
 };
 
@@ -97,17 +97,17 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
   ~SafetensorsWriter();
 
-  // What a file can hold. Errors: InvalidArgument for a name that is not UTF-8, is longer than 64 KiB or is
-  // "__metadata__", for a dtype that safetensors lacks (SafetensorsDTypeName), for elements below 8 bits that do not
-  // fill whole bytes, and for sizes past 2^63.
+  // Checks that a file can hold such a tensor. Errors: InvalidArgument for a name that is not UTF-8, is longer than 64
+  // KiB or is "__metadata__", for a dtype that safetensors lacks (SafetensorsDTypeName), for elements below 8 bits that
+  // do not fill whole bytes, and for sizes past 2^63.
   static absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape);
 
-  // Announces a tensor that Add or AddSlice will store. Errors: as CheckTensor; AlreadyExists for a name used before;
-  // FailedPrecondition after the first Add.
+  // Announces a tensor that Add or AddSlice will store. Errors: those of CheckTensor; AlreadyExists for a name used
+  // before; FailedPrecondition after the first Add.
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape);
 
-  // Whether the metadata can have this entry. Errors: InvalidArgument, without the key, if it is not UTF-8, or if the
-  // writer makes it.
+  // Checks that the metadata can have this entry. Errors: InvalidArgument, without the key, if it is not UTF-8, or if
+  // the writer makes this entry itself.
   static absl::Status CheckMetadata(absl::string_view key, absl::string_view value);
 
   // Notes in the metadata that `name` is another name of the tensor `target`, as programs that save tied tensors do.
@@ -126,19 +126,19 @@ class SafetensorsWriter {
 
   // Stores one piece of a declared tensor; further calls store the rest. Elements below 8 bits are stored only as a
   // whole.
-  // Errors: as Add; NotFound for a name that was not declared; InvalidArgument if dtype or shape disagree with `slice`,
-  // and for a piece that overlaps another; OutOfRange for a slice outside the tensor; Unimplemented for a part of a
-  // tensor with elements below 8 bits.
+  // Errors: those of Add; NotFound for a name that was not declared; InvalidArgument if dtype or shape disagree with
+  // `slice`, and for a piece that overlaps another; OutOfRange for a slice outside the tensor; Unimplemented for a part
+  // of a tensor with elements below 8 bits.
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& tensor);
 
   // Ends the declarations of a streaming writer, makes its temporary files, and returns what Finish will replace and
-  // remove. Need not be called. Errors: as Finish.
+  // remove. Need not be called. Errors: those of Finish.
   absl::StatusOr<ReplacedFiles> Start();
 
   // Writes what is missing and publishes.
   // Errors: FailedPrecondition if called twice, or, naming a tensor, if not all elements of all declared tensors were
-  // added; NotFound as AddAlias; AlreadyExists if another program made a file of that name meanwhile; from errno,
-  // naming the file.
+  // added; NotFound for an alias of a tensor that was not added; AlreadyExists if another program made a file of that
+  // name meanwhile; from errno, naming the file.
   absl::Status Finish();
 
   // The paths of the files that Finish wrote, the index last; empty before.
