@@ -11,10 +11,10 @@
 
 namespace tensorcask {
 
-// NumPy reads no array of more axes.
+// The most axes that NumPy reads.
 inline constexpr int kMaxNpyRank = 64;
 
-// What follows the name of an array in the name of its member of an npz.
+// What follows the name of an array in the name of its member: "w.npy" in an npz file has the array "w".
 inline constexpr absl::string_view kNpzSuffix = ".npy";
 
 enum class NpyOrder {

@@ -7,7 +7,7 @@
 //
 // An array of plain elements is one tensor, whose name is "". An array of structures is one tensor for each field, with
 // the name of the field. If np.save was called several times with one open file, the arrays are "arr_0", "arr_1" and so
-// on, as np.savez names arrays without names (fields of theirs: "arr_0.x"). Elements of either byte order and arrays of
+// on, as np.savez names arrays without names (with fields: "arr_0.x"). Elements of either byte order and arrays of
 // either order of axes are read. Fixed strings become strings: "S5" without the NUL bytes at the end, "U5" as UTF-8 (a
 // lone surrogate as the three bytes that generalised UTF-8 has for it). Times (datetime64, timedelta64) become int64.
 // kNpyDescrAttribute keeps "U5" and the unit of times. Arrays of Python objects are refused: their bytes are a program
@@ -51,7 +51,7 @@ class NpyReader {
   // Errors, naming the file: NotFound and others from errno; DataLoss if the file is not an npy file or is damaged;
   // Unimplemented for arrays of objects and for later versions; ResourceExhausted past a limit.
   static absl::StatusOr<NpyReader> Open(const std::string& path, const NpyReaderOptions& options = {});
-  // The same for bytes that another source has (MakeMemorySource); options.read is not used.
+  // Opens a byte source, such as bytes in memory (MakeMemorySource); options.read is not used. Errors: the same.
   static absl::StatusOr<NpyReader> Open(std::shared_ptr<const ByteSource> source, const NpyReaderOptions& options = {});
 
   NpyReader(NpyReader&&) noexcept;
@@ -60,7 +60,7 @@ class NpyReader {
 
   const std::string& path() const;
   std::shared_ptr<const ByteSource> source() const;  // for a plan of reads (serialize/io/read_plan.h)
-  FileRange RangeOf(absl::string_view name) const;  // what is read of it for a tensor; empty if there is no such tensor
+  FileRange RangeOf(absl::string_view name) const;   // where source() has the tensor; empty if there is no such tensor
 
   // One entry for each array, or for each field, in the order of the file.
   const std::vector<NpyEntry>& entries() const;
@@ -70,8 +70,8 @@ class NpyReader {
   absl::StatusOr<NpyEntry> Find(absl::string_view name) const;
 
   // The tensor, row-major and little-endian, in a new buffer.
-  // Errors, naming file and tensor: NotFound; DataLoss; Unimplemented as NpyEntry::readable; ResourceExhausted past a
-  // limit or without memory.
+  // Errors, naming file and tensor: NotFound; DataLoss; Unimplemented for the reasons that NpyEntry::readable lists;
+  // ResourceExhausted past a limit or without memory.
   absl::StatusOr<Tensor> Read(absl::string_view name = "") const;
   // The same, in the order that the file has: an array in Fortran order gets the strides of its order, and is not
   // transposed.
@@ -82,14 +82,15 @@ class NpyReader {
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
-  // A part of a tensor. Reads only the bytes that hold the part (of a field: the structures that hold it).
-  // Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
+  // A part of a tensor. Reads only the bytes that hold the part (for a field: the structures that contain it).
+  // Errors: those of Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
 
   // All tensors for which `wanted` returns true (null: all tensors), in the order of entries(). Tensors that are not
   // readable are an error unless `wanted` leaves them out.
-  // Errors: as Read; ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is read.
+  // Errors: those of Read; ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is
+  // read.
   absl::StatusOr<std::vector<NpyTensor>> ReadAll(int num_threads = 1,
                                                  const std::function<bool(const NpyEntry&)>& wanted = nullptr) const;
 
@@ -99,7 +100,8 @@ class NpyReader {
   // mapped (ReadStrategy::kMap). Writing to the view copies it first.
   absl::StatusOr<TensorView> Map(absl::string_view name = "") const;
 
-  // Reads all elements of one tensor and checks all that can be wrong with them (bools, code points). Errors: as Read.
+  // Reads all elements of one tensor and checks all that can be wrong with them (bools, code points). Errors: those of
+  // Read.
   absl::Status Verify(absl::string_view name = "") const;
   // The same for all tensors; calls report(damage) for each that is wrong. Errors: only what prevents it from checking.
   absl::Status VerifyAll(absl::FunctionRef<void(const NpyDamage&)> report) const;

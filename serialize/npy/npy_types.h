@@ -32,7 +32,7 @@ inline constexpr char kNpyDescrAttribute[] = "npy.descr";
 struct NpyReaderOptions {
   ReadOptions read;  // file system, strategy, threads
   DecodeLimits limits;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
 
   // npz: the first Read, ReadView, ReadInto or Map of a tensor compares the CRC-32 of its member with the elements.
   // false: only Verify and VerifyAll do. (Files of one array have no checksum.)
@@ -53,20 +53,20 @@ struct NpyReaderOptions {
   // that are not readable, beside the other tensors.
   bool list_object_arrays = false;
 
-  // What concerns one member of an npz file (a damaged header, a cut array, a later version of the format), or an array
-  // behind the first of an npy file, hides the others. false: Open refuses the file. true: Open lists it as an entry
-  // that is not readable.
+  // What is wrong with one member of an npz file (a damaged header, a cut array, a later version of the format), or
+  // with an array after the first one of an npy file. false: Open refuses the file. true: Open lists the member as an
+  // entry that is not readable, beside the others.
   bool list_damaged_members = false;
 
-  // For salvage: of an npz file whose directory is missing or damaged, as a download that stopped leaves it, Open finds
-  // the members by the headers before their data, and lists damaged ones. VerifyAll reports what is wrong. Of members
-  // of one name the first counts. false: Open refuses the file.
+  // For salvage of an npz file whose directory is missing or damaged, as a download that stopped leaves it. true: Open
+  // finds the members by the headers before their data, and lists damaged ones; VerifyAll reports what is wrong. If
+  // members have the same name, the first counts. false: Open refuses the file.
   bool recover_members = false;
 
   // Open refuses a longer header. NumPy's own limit is 10000.
   uint32_t max_header_bytes = uint32_t{1} << 20;
 
-  // The memory of the list of tensors, of all files that have the same budget; null: this file has its own.
+  // The budget for the memory of the list of tensors. Several files may share one; null: this file gets its own.
   std::shared_ptr<ListingBudget> listing = nullptr;
 };
 
@@ -78,8 +78,8 @@ struct NpyEntry {
   std::string member() const;       // npz: the name of the member in the archive
   absl::string_view field() const;  // "" if the array has no fields
 
-  DType dtype = DType::kInvalid;  // as it is read; kInvalid: the dtype is unknown (see `readable`)
-  // As it is read. The dims of a field of several elements follow those of the array.
+  DType dtype = DType::kInvalid;  // that of the tensor read; kInvalid: unknown (see `readable`)
+  // The shape of the tensor read. The dims of a field of several elements follow those of the array.
   TensorShape shape;
   // OK, or the error that every Read of this tensor gives: long double, opaque elements of unknown dtype, objects; a
   // damaged member, whose dtype and shape are not known.
@@ -88,18 +88,18 @@ struct NpyEntry {
 
   std::string descr;           // the type in the file: "<f4", "|S5"
   bool fortran_order = false;  // the first axis varies fastest in the file
-  uint64_t data_bytes = 0;     // of the elements in the file, before compression
+  uint64_t data_bytes = 0;     // the size of the elements in the file, before compression
 
   bool deflated = false;      // compressed (npz)
-  uint64_t stored_bytes = 0;  // in the file; data_bytes, or what the whole member takes if it is deflated
-  // Where the elements begin in the file; of a field, where the first structure begins; 0 if deflated.
+  uint64_t stored_bytes = 0;  // the size in the file: data_bytes; if deflated, that of the whole member
+  // Where the elements begin in the file; for a field, where the first structure begins; 0 if deflated.
   uint64_t data_offset = 0;
 
   // A field that Read takes from one pass over the structures, together with fields that are read after it.
   bool shares_pass = false;
 
-  // Parts of the names, which thus are kept once: where the field begins in `name` (npos: the array has no fields), and
-  // what the name of the member has besides.
+  // For field() and member(): where the field begins in `name` (npos: the array has no fields), and what follows the
+  // name of the array in the name of the member.
   size_t field_at = std::string::npos;
   absl::string_view member_ending;
 };

@@ -37,15 +37,15 @@ struct NpyWriterOptions {
   NpyFormat format;
 };
 
-// The bytes of an npy file with `tensor`. Memory stays bounded, except for strings.
+// Writes the bytes of an npy file with `tensor` to `sink`. Memory stays bounded, except for strings.
 // Errors: those of the sink; InvalidArgument for options out of range, for strings that the format cannot hold, and for
 // more than kMaxNpyRank axes; Unimplemented for dtypes that npy files cannot have (NpyFormat::store_opaquely;
 // resources, variants); FailedPrecondition for a buffer without data.
 absl::Status EncodeNpy(const TensorView& tensor, const NpyFormat& format, const TensorMetadata& metadata,
                        ByteSink* sink);
 
-// What the writers of npy and npz files refuse. Errors: InvalidArgument for more than kMaxNpyRank axes; for strings of
-// which one ends in a NUL byte, or is too long.
+// The checks of the writers of npy and npz files. Errors: InvalidArgument for more than kMaxNpyRank axes, and if a
+// string ends in a NUL byte or is too long.
 absl::Status CheckNpyShape(const TensorShape& shape);
 absl::Status CheckNpyStrings(const TensorView& strings);
 
@@ -60,17 +60,17 @@ class NpyWriter {
   ~NpyWriter();  // removes the temporary file, unless Finish succeeded
 
   // bool, integers of 8 to 64 bits, float16, float32, float64, complex64, complex128, and bfloat16, whose elements are
-  // opaque in the file. Of strings CheckNpyStrings decides.
+  // opaque in the file. False for strings: about those CheckNpyStrings decides.
   static bool HoldsDType(DType dtype);
 
-  // The one array of the file. Errors: as EncodeNpy; FailedPrecondition if there is an array already.
+  // Writes the array; a file has only one. Errors: those of EncodeNpy; FailedPrecondition if there is an array already.
   absl::Status Add(const TensorView& tensor, const TensorMetadata& metadata = {});
 
-  // One piece of an array of shape `full_shape`; the first call fixes shape and dtype. Pieces come in row-major order:
-  // each begins where the piece before ended, and is a run of elements in that order (whole rows, for example; a piece
-  // may also lie inside one row).
-  // Errors: as Add; InvalidArgument for a piece that does not continue the one before, for column-major order, and for
-  // strings unless the piece is the whole array.
+  // Writes one piece of an array of shape `full_shape`; the first call fixes shape and dtype. Pieces come in row-major
+  // order: each begins where the piece before ended, and is a run of elements in that order (whole rows, for example; a
+  // piece may also lie inside one row).
+  // Errors: those of Add; InvalidArgument for a piece that does not continue the one before, for column-major order,
+  // and for strings unless the piece is the whole array.
   absl::Status AddSlice(const TensorShape& full_shape, const TensorSlice& slice, const TensorView& tensor,
                         const TensorMetadata& metadata = {});
 

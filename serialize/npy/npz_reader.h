@@ -7,10 +7,10 @@
 //   CASK_ASSIGN_OR_RETURN(TensorView m, reader.Map("dense/kernel"));   // stored and aligned members: no copy
 //
 // Arrays are read as npy_reader.h says. The name of a tensor is that of its member without ".npy"; a name is only a key
-// and never becomes a path. Members that are not arrays are listed (other_members) and not read; of a member NAME.npy,
-// up to 1 MiB, without the start of an array the CRC-32 tells: if it is right, the member was written so (macOS adds
-// __MACOSX/._NAME.npy); otherwise it is damaged. Members may be stored or deflated, with or without zip64 fields and
-// data descriptors (serialize/zip).
+// and never becomes a path. Members that are not arrays are listed (other_members) and not read; If a member NAME.npy
+// of up to 1 MiB does not begin as an array, its CRC-32 decides: if that is right, the member never was an array (macOS
+// adds __MACOSX/._NAME.npy); otherwise the member is damaged. Members may be stored or deflated, with or without zip64
+// fields and data descriptors (serialize/zip).
 //
 // Open reads the directory of the archive and the header of each member, and compares them: names, sizes, methods and
 // offsets must agree, members must neither overlap nor leave gaps, and no two may have the same name. So several
@@ -54,7 +54,7 @@ class NpzReader {
   // damaged or breaks a rule above; Unimplemented for arrays of objects, for encrypted members and for methods other
   // than stored and deflated; ResourceExhausted past a limit.
   static absl::StatusOr<NpzReader> Open(const std::string& path, const NpyReaderOptions& options = {});
-  // The same for bytes that another source has (MakeMemorySource); options.read is not used.
+  // Opens a byte source, such as bytes in memory (MakeMemorySource); options.read is not used. Errors: the same.
   static absl::StatusOr<NpzReader> Open(std::shared_ptr<const ByteSource> source, const NpyReaderOptions& options = {});
 
   NpzReader(NpzReader&&) noexcept;
@@ -63,9 +63,9 @@ class NpzReader {
 
   const std::string& path() const;
   std::shared_ptr<const ByteSource> source() const;  // for a plan of reads (serialize/io/read_plan.h)
-  FileRange RangeOf(absl::string_view name) const;  // what is read of it for a tensor; empty if there is no such tensor
+  FileRange RangeOf(absl::string_view name) const;   // where source() has the tensor; empty if there is no such tensor
 
-  // In the order of the archive's directory; the fields of an array of structures in their order.
+  // All tensors, in the order of the directory of the archive; the fields of an array of structures in their order.
   const std::vector<NpyEntry>& entries() const;
   // Names of the members that are not arrays; folders are left out.
   const std::vector<std::string>& other_members() const;
@@ -75,8 +75,8 @@ class NpzReader {
   absl::StatusOr<NpyEntry> Find(absl::string_view name) const;
 
   // The tensor, row-major and little-endian, in a new buffer.
-  // Errors, naming file and tensor: NotFound; DataLoss, also for a wrong CRC-32; Unimplemented as NpyEntry::readable;
-  // ResourceExhausted past a limit or without memory.
+  // Errors, naming file and tensor: NotFound; DataLoss, also for a wrong CRC-32; Unimplemented for the reasons that
+  // NpyEntry::readable lists; ResourceExhausted past a limit or without memory.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
   // The same, in the order that the file has: an array in Fortran order gets the strides of its order, and is not
   // transposed.
@@ -90,15 +90,15 @@ class NpzReader {
   // A part of a tensor. From a stored member it reads only the bytes that hold the part, and does not verify them,
   // since the checksum covers the whole member. With `verify_whole` it first verifies the whole member, unless that was
   // done before. A deflated member is inflated from its start, and verified.
-  // Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
+  // Errors: those of Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                              bool verify_whole = false) const;
 
   // All tensors for which `wanted` returns true (null: all tensors), in the order of entries(), read on `num_threads`
   // threads. Tensors that are not readable are an error unless `wanted` leaves them out.
-  // Errors: as Read, of the first tensor that fails; ResourceExhausted if they need more than max_file_decoded_bytes
-  // together, before anything is read.
+  // Errors: those of Read, for the first tensor that fails; ResourceExhausted if they need more than
+  // max_file_decoded_bytes together, before anything is read.
   absl::StatusOr<std::vector<NpyTensor>> ReadAll(int num_threads = 1,
                                                  const std::function<bool(const NpyEntry&)>& wanted = nullptr) const;
 
@@ -110,12 +110,12 @@ class NpzReader {
   absl::StatusOr<TensorView> Map(absl::string_view name) const;
 
   // The elements of one tensor from front to back, in bounded memory, verified at the end
-  // (serialize/io/element_stream.h). The reader outlives the stream. Errors: as Read; Unimplemented for strings, fields
-  // of structures and arrays of two or more axes in Fortran order.
+  // (serialize/io/element_stream.h). The reader must outlive the stream. Errors: those of Read; Unimplemented for
+  // strings, fields of structures and arrays of two or more axes in Fortran order.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
   // Reads all elements of one tensor and checks all that can be wrong with them (CRC-32, bools, code points), whatever
-  // the options say. Errors: as Read.
+  // the options say. Errors: those of Read.
   absl::Status Verify(absl::string_view name) const;
   // The same for all tensors, and the CRC-32 of all other members; calls report(damage) for each that is wrong.
   // Errors: only what prevents it from checking.

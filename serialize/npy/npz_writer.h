@@ -62,18 +62,18 @@ class NpzWriter {
   NpzWriter& operator=(NpzWriter&&) noexcept;
   ~NpzWriter();
 
-  // Errors: as CheckName; InvalidArgument for an option out of range, for strings that the format cannot hold, and for
-  // more than kMaxNpyRank axes; AlreadyExists for a name added before; Unimplemented for dtypes that npy files cannot
-  // have (NpyFormat::store_opaquely; resources, variants); FailedPrecondition for a buffer without data; from errno,
-  // naming the file.
+  // Writes an array under this name. Errors: those of CheckName; InvalidArgument for an option out of range, for
+  // strings that the format cannot hold, and for more than kMaxNpyRank axes; AlreadyExists for a name added before;
+  // Unimplemented for dtypes that npy files cannot have (NpyFormat::store_opaquely; resources, variants);
+  // FailedPrecondition for a buffer without data; from errno, naming the file.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options = {});
 
-  // One piece of a tensor of shape `full_shape`; the first call for a name fixes shape and dtype. Pieces come in
+  // Writes one piece of an array of shape `full_shape`; the first call for a name fixes shape and dtype. Pieces come in
   // row-major order: each begins where the piece before ended, and is a run of elements in that order (whole
   // rows, for example; a piece may also lie inside one row). No other tensor may be added until the last piece was
   // added.
-  // Errors: as Add; InvalidArgument for a piece that does not continue the one before, for column-major order, and for
-  // strings unless the piece is the whole tensor.
+  // Errors: those of Add; InvalidArgument for a piece that does not continue the one before, for column-major order,
+  // and for strings unless the piece is the whole array.
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const NpzAddOptions& options = {});
 
