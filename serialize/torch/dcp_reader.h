@@ -1,5 +1,5 @@
 // Reads distributed checkpoints of PyTorch (torch.distributed.checkpoint): a folder with the files __0_0.distcp,
-// __1_0.distcp, ... that the ranks of a job wrote, and .metadata, which says where each part of each tensor is.
+// __1_0.distcp, ... that the ranks of a job wrote, and .metadata, which says where each part (box) of each tensor is.
 //
 //   CASK_ASSIGN_OR_RETURN(DcpReader reader, DcpReader::Open("/runs/7/step-1000"));   // the folder, or its .metadata
 //   CASK_ASSIGN_OR_RETURN(Tensor w, reader.Read("model.w"));                          // of all ranks, in one piece
@@ -52,10 +52,10 @@ inline constexpr absl::string_view kDcpMetadataFile = ".metadata";
 
 struct DcpEntry {
   std::string name;
-  DType dtype = DType::kInvalid;  // kInvalid: this library has none for it, or it is not known
+  DType dtype = DType::kInvalid;  // kInvalid: this library has no such dtype, or it is not known
   TensorShape shape;
-  int boxes = 0;              // that hold its elements
-  uint64_t stored_bytes = 0;  // of the files inside the files
+  int boxes = 0;              // the number of boxes that hold its elements
+  uint64_t stored_bytes = 0;  // the size of its boxes in the files
   bool requires_grad = false;
   bool is_value = false;     // a value that is not a tensor and cannot be read, as read_status says
   absl::Status read_status;  // not OK: it is only listed, for this reason
@@ -64,33 +64,33 @@ struct DcpEntry {
 class DcpReader {
  public:
   // `path`: the folder, or its .metadata. Links are not followed below the folder.
-  // Errors, naming the file: NotFound if there is nothing; DataLoss for a folder without .metadata, and if that breaks
-  // a rule; Unimplemented for a class that is not known; ResourceExhausted past a limit.
+  // Errors, naming the file: NotFound if there is nothing at `path`; DataLoss for a folder without .metadata, and if
+  // that breaks a rule; Unimplemented for a class that is not known; ResourceExhausted past a limit.
   static absl::StatusOr<DcpReader> Open(const std::string& path, const TorchReaderOptions& options = {});
 
   DcpReader(DcpReader&&) noexcept;
   DcpReader& operator=(DcpReader&&) noexcept;
   ~DcpReader();
 
-  const std::string& path() const;  // of .metadata
-  // Sorted by name. Tensors in a value that is not a tensor have its name in front of theirs.
+  const std::string& path() const;  // that of .metadata
+  // All tensors, sorted by name. Tensors in a value that is not a tensor have its name in front of theirs.
   const std::vector<DcpEntry>& entries() const;
   // The tensors and the other values, nested as they were saved if the file says how, else by name. The tensors are
   // numbers in entries(). Each call makes the tree. Values that cannot be read are not in it, but in entries().
   // Errors: ResourceExhausted past a limit.
   absl::StatusOr<ValueTree> Values() const;
   const std::vector<std::string>& notes() const;
-  std::vector<std::string> files() const;  // first .metadata
+  std::vector<std::string> files() const;  // .metadata first
 
-  // As the methods of TorchReader of these names. ReadSlice reads the boxes that the slice meets.
+  // The methods of these names do what those of TorchReader do. ReadSlice reads the boxes that the slice meets.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
-  // Mapped if one box has the whole tensor, is not compressed and can be mapped; else a copy.
+  // Mapped memory if one box has the whole tensor, is not compressed and can be mapped; else a copy.
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
-  // Front to back, in bounded memory. Null for a tensor whose boxes are not whole rows: ReadSlice reads its parts; the
-  // checksums of its boxes are compared now. The reader outlives the stream.
+  // The elements of one tensor from front to back, in bounded memory. Null for a tensor whose boxes are not whole rows:
+  // ReadSlice reads its parts; the checksums of its boxes are compared now. The reader must outlive the stream.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
   // Reads all boxes and values, and calls report(damage) for each tensor and each value that is damaged: once, for the

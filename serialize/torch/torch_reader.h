@@ -63,28 +63,28 @@ struct TorchReaderOptions {
   ReadOptions read;    // file system, strategy, threads
   bool verify = true;  // CRC-32, where the file has them
   DecodeLimits limits;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
   // Names of classes and functions that are not known become opaque values: the name, and what the pickle gives it.
   // False: such a file is refused, and the error has the name.
   bool opaque_objects = false;
   // Bools of other bytes than 0 and 1 become true. False: they are DataLoss.
   bool lenient = false;
-  std::shared_ptr<ListingBudget> listing = nullptr;  // of the memory of lists; null: one of this file alone
+  std::shared_ptr<ListingBudget> listing = nullptr;  // for the memory of lists; null: this file gets its own
 };
 
 struct TorchEntry {
   std::string name;
-  DType dtype = DType::kInvalid;  // kInvalid: this library has none for it
+  DType dtype = DType::kInvalid;  // kInvalid: this library has no such dtype
   TensorShape shape;
-  // Of elements that are stored densely in another order than row-major; else empty.
+  // The strides of elements that are stored densely in another order than row-major; else empty.
   std::vector<int64_t> strides;
   std::string encoding;            // "plain", "strided", "quantized", "sparse", "meta", "unknown"
   bool reads_in_blocks = false;    // OpenStream or ReadSlice read one part at a time
   bool has_metadata = false;       // Metadata returns it
   bool has_checksum = false;       // its record has one
-  uint64_t stored_bytes = 0;       // that hold its elements; other tensors may have some of them, too
-  std::optional<uint64_t> offset;  // in the file, unless the record is compressed
-  // Of the storage that has the elements: tensors with the same number share it. nullopt: there are none.
+  uint64_t stored_bytes = 0;       // the size of its elements in the file; other tensors may share them
+  std::optional<uint64_t> offset;  // the first byte in the file; nullopt if the record is compressed
+  // The number of the storage with the elements: tensors with the same number share it. nullopt: there is no storage.
   std::optional<uint64_t> storage_id;
   std::string device;        // where the tensor was: "cpu", "cuda:0"
   std::string alias_of;      // not empty: another name of this tensor
@@ -92,7 +92,7 @@ struct TorchEntry {
 };
 
 struct TorchDamage {
-  std::string tensor;  // "": a record that no tensor has
+  std::string tensor;  // "": the damage is in a record that no tensor uses
   std::string file;
   uint64_t offset = 0;
   absl::Status status;  // a sentence with all of the above
@@ -100,9 +100,10 @@ struct TorchDamage {
 
 class TorchReader {
  public:
-  // Errors, naming the file: NotFound; DataLoss if it is no such file or breaks a rule; Unimplemented for a class or
-  // function that is not known, and for values that contain themselves; ResourceExhausted past a limit.
+  // Errors, naming the file: NotFound; DataLoss if the file is not of torch.save or breaks a rule; Unimplemented for a
+  // class or function that is not known, and for values that contain themselves; ResourceExhausted past a limit.
   static absl::StatusOr<TorchReader> Open(const std::string& path, const TorchReaderOptions& options = {});
+  // Opens a byte source: a file that is already open, or bytes in memory (MakeMemorySource). Errors: the same.
   static absl::StatusOr<TorchReader> OpenSource(std::shared_ptr<const ByteSource> source,
                                                 const TorchReaderOptions& options = {});
   // True if a file that begins with these bytes may be of torch.save: for programs that tell formats apart.
@@ -118,8 +119,7 @@ class TorchReader {
   // Sorted by name.
   const std::vector<TorchEntry>& entries() const;
   const TorchEntry* FindEntry(absl::string_view name) const;  // null if there is none
-  // All that the file has, as it is nested: the root of the tree. A tensor is its number in entries(). Each call makes
-  // the tree.
+  // The whole object of the file as a tree, in which a tensor is its number in entries(). Each call makes the tree.
   ValueTree Values() const;
   // The text that TorchWriterOptions::metadata put beside the object; empty in files of other programs.
   const std::map<std::string, std::string>& metadata() const;
@@ -130,18 +130,22 @@ class TorchReader {
   // ResourceExhausted past max_file_decoded_bytes, or for a tensor of which max_memory_beyond_input bytes repeat others
   // (stride 0).
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
-  // In the order of the file: with TorchEntry::strides.
+  // The same in the order of the file: with TorchEntry::strides.
   absl::StatusOr<TensorView> ReadView(absl::string_view name) const;
-  // Into *out, which has the dtype and shape of the entry (else InvalidArgument), and any strides.
+  // Reads into *out, which must have the dtype and shape of the entry (else InvalidArgument) and may have any strides.
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
+  // A part of a tensor. Reads only the bytes that hold it, unless the record is compressed, and does not verify them.
+  // Errors: also OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
-  // In read-only memory mapped from the file; or a copy, where the elements are not stored as they are in memory.
+  // The tensor in read-only memory that is mapped from the file, or a copy where the elements are not stored as they
+  // are in memory. The file must not change while it is mapped (ReadStrategy::kMap).
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
-  // Front to back, in bounded memory; null for a tensor whose parts ReadSlice reads. The reader outlives the stream.
+  // The elements of one tensor from front to back, in bounded memory; null for a tensor whose parts ReadSlice reads.
+  // The reader must outlive the stream.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
-  // requires_grad; scale and zero point of quantized tensors as attributes.
+  // The metadata of a tensor: requires_grad; scale and zero point of quantized tensors as attributes.
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
   // Reads all records, and calls report(damage) for each tensor whose checksum or bools are wrong, and each other

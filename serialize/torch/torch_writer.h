@@ -58,21 +58,21 @@ class TorchWriter {
   // errno, naming the file.
   static absl::StatusOr<TorchWriter> Create(const std::string& path, const TorchWriterOptions& options = {});
 
-  // What a file can hold. Errors: InvalidArgument for a name that is not UTF-8; Unimplemented for a dtype that PyTorch
-  // lacks (strings, for example).
+  // Checks that a file can hold such a tensor. Errors: InvalidArgument for a name that is not UTF-8; Unimplemented for
+  // a dtype that PyTorch lacks (strings, for example).
   static absl::Status CheckTensor(absl::string_view name, DType dtype);
-  // Whether Add stores all of the metadata. False if there is anything but requires_grad and those attributes.
+  // Whether Add stores all of the metadata. False if it has anything but requires_grad and the attributes below.
   static bool HoldsMetadata(const TensorMetadata& metadata);
-  // Whether SetValues takes this value, whatever it holds. Errors: InvalidArgument for objects of classes, arrays that
-  // are left in another file, lists, sets and maps as keys, and text that is not UTF-8.
+  // Checks that SetValues accepts this value and all that it contains. Errors: InvalidArgument for objects of classes,
+  // arrays that are left in another file, lists, sets and maps as keys, and text that is not UTF-8.
   static absl::Status CheckValue(Value value);
 
   TorchWriter(TorchWriter&&) noexcept;
   TorchWriter& operator=(TorchWriter&&) noexcept;
   ~TorchWriter();
 
-  // Stores the elements of `tensor`, which may have any strides. Errors: as CheckTensor; AlreadyExists for a name used
-  // before; InvalidArgument for requires_grad of integers; FailedPrecondition for a buffer without data, and while
+  // Stores the elements of `tensor`, which may have any strides. Errors: those of CheckTensor; AlreadyExists for a name
+  // used before; InvalidArgument for requires_grad of integers; FailedPrecondition for a buffer without data, and while
   // another tensor is incomplete; from errno, naming the file.
   absl::Status Add(absl::string_view name, const TensorView& tensor, bool requires_grad = false);
   // The same with requires_grad, and with the attributes torch.qscheme, torch.scale, torch.zero_point and torch.axis of
@@ -80,29 +80,29 @@ class TorchWriter {
   // InvalidArgument for a quantized dtype without them, or with others than TorchReader gives.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const TensorMetadata& metadata);
 
-  // The same for elements that come in pieces: Begin, and Append with the next elements in row-major order, until there
-  // are all. Errors: as Add; FailedPrecondition for Append without a tensor that wants elements; InvalidArgument for a
-  // piece of another dtype, or with more elements than are missing.
+  // The same for elements that come in pieces: Begin, and Append with the next elements in row-major order, until the
+  // tensor is complete. Errors: those of Add; FailedPrecondition for Append if no tensor is incomplete; InvalidArgument
+  // for a piece of another dtype, or with more elements than are missing.
   absl::Status Begin(absl::string_view name, DType dtype, const TensorShape& shape, bool requires_grad = false);
   absl::Status Begin(absl::string_view name, DType dtype, const TensorShape& shape, const TensorMetadata& metadata);
   absl::Status Append(const TensorView& piece);
 
   // Another tensor over the elements of `target`, which was added: of its dtype, with any shape and strides. Position 0
   // of `layout` is where the elements of `target` begin; it may have been added with strides, and AddAlias gives the
-  // same tensor a second name. Errors: as Add; NotFound for `target`; InvalidArgument for negative strides, if the
-  // layout leaves the elements, and for another number of channels than those of a quantized `target`.
+  // same tensor a second name. Errors: those of Add; NotFound for `target`; InvalidArgument for negative strides, if
+  // the layout leaves the elements, and for another number of channels than those of a quantized `target`.
   absl::Status AddView(absl::string_view name, absl::string_view target, const Layout& layout,
                        bool requires_grad = false);
   absl::Status AddAlias(absl::string_view name, absl::string_view target);
 
-  // The object of the file is the root of `values`, in which the tensor of number i is the one that is called names[i].
-  // Tensors that are not in it become entries of the root under their names, behind the others. May be called at any
-  // time before Finish. Errors: InvalidArgument for a value that CheckValue refuses, or a tensor without a name.
+  // The object of the file is the root of `values`, in which tensor number i is the one that is named names[i]. Tensors
+  // that are not in it become entries of the root under their names, after the others. May be called at any time before
+  // Finish. Errors: InvalidArgument for a value that CheckValue refuses, or a tensor without a name.
   absl::Status SetValues(ValueTree values, std::vector<std::string> names);
 
   // Writes what is missing and publishes. Errors: FailedPrecondition with an incomplete tensor, or if called twice;
   // NotFound for a tensor of SetValues that was not added; AlreadyExists for a tensor whose name is a key of the root,
-  // InvalidArgument if the root is no map and a tensor is not in the tree; from errno, naming the file.
+  // InvalidArgument if the root is not a map and a tensor is not in the tree; from errno, naming the file.
   absl::Status Finish();
 
  private:
