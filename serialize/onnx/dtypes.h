@@ -18,10 +18,10 @@
 
 namespace tensorcask {
 
-// kInvalid, "" and 0 for numbers that ONNX does not define.
+// The dtype and the name of a data type. For numbers that ONNX does not define: kInvalid, "" and 0 bits.
 DType OnnxDType(int64_t data_type);
 absl::string_view OnnxTypeName(int64_t data_type);
-// Of one element in raw_data; 0 for STRING, too.
+// Bits of one element in raw_data; 0 for STRING, too.
 int OnnxTypeBits(int64_t data_type);
 
 }  // namespace tensorcask

@@ -29,9 +29,9 @@ struct OnnxEntry {
   Form form = Form::kPlain;
   std::string side_file;      // the path of the file that has the elements; "": the file that was opened
   int side_file_number = 0;   // its position in OnnxReader::side_files, from 1; 0: the file that was opened
-  uint64_t offset = 0;        // of the elements in that file; of kValues, of the message of the tensor
-  uint64_t stored_bytes = 0;  // in that file
-  std::string part_of;        // of the parts "w.values" and "w.indices" of a sparse tensor: "w"
+  uint64_t offset = 0;        // the first byte of the elements in that file; for kValues: of the tensor's message
+  uint64_t stored_bytes = 0;  // the size in that file
+  std::string part_of;        // "w" for the parts "w.values" and "w.indices" of a sparse tensor
   // Not OK: the tensor is only listed, and every Read fails for this reason. Unimplemented: a data type that is not
   // known (`dtype` is kInvalid), or strings in a side file. DataLoss: what the file says about its side file is
   // refused.

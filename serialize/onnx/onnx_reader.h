@@ -1,6 +1,4 @@
-// Reads the tensors of ONNX files: models (.onnx) with their side files, and tensors and sequences in files of their
-// own
-// (.pb).
+// Reads the tensors of ONNX files: models (.onnx) with their side files, and files (.pb) of one tensor or one sequence.
 //
 //   CASK_ASSIGN_OR_RETURN(OnnxReader reader, OnnxReader::Open("/models/model.onnx"));
 //   for (const OnnxEntry& entry : reader.entries()) ...
@@ -9,13 +7,13 @@
 //
 // The tensors of a model are its initializers: those of the graph, of graphs in nodes, of functions and of training
 // information. Open reads the structure of the whole file, not the elements, however large the file is (protobuf's
-// classes end at 2 GiB). It needs no protobuf library, runs no node, and opens no side file: a side file is opened when
-// a tensor in it is first read. A side file that is missing, or that the rules of FORMAT.md section 5 refuse, hides its
-// own tensors alone.
+// classes hold at most 2 GiB). It needs no protobuf library, runs no node, and opens no side file: a side file is
+// opened when a tensor in it is first read. A side file that is missing, or that the rules of FORMAT.md section 5
+// refuse, hides its own tensors alone.
 //
-// Names: that of the initializer. A name that several graphs of a model have gets the path of its graph, except in the
-// main graph: "if_1.then_branch/b". The tensors of a sequence are called by their position, "0", "1" and "2.0". A
-// sparse tensor "w" is listed as its parts "w.values" and "w.indices".
+// A tensor has the name of its initializer. A name that several graphs of a model have gets the path of its graph,
+// except in the main graph: "if_1.then_branch/b". The tensors of a sequence are named by their position: "0", "1" and
+// "2.0". A sparse tensor "w" is listed as its parts "w.values" and "w.indices".
 //
 // An error names file and tensor. No file can crash the reader, make it open a file outside of the folder of the model,
 // or make it allocate more than the file justifies. All methods are const and thread-safe.
@@ -54,7 +52,7 @@ class ReaderImpl;
 struct OnnxReaderOptions {
   ReadOptions read;  // file system, strategy, threads
   DecodeLimits limits;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
   // True: lists the tensors of Constant nodes, too, by the names of their outputs.
   bool constants = false;
   // False: a side file that is a link is refused even if it leads to a file in the folder of the model, or in the
@@ -66,7 +64,7 @@ struct OnnxReaderOptions {
 // One thing found wrong by OnnxReader::VerifyAll.
 struct OnnxDamage {
   std::string tensor;
-  bool is_of_file = false;  // a side file cannot be opened, with all its tensors; `tensor` is ""
+  bool is_of_file = false;  // a side file cannot be opened, so all its tensors are lost; `tensor` is ""
   std::string file;
   uint64_t offset = 0;
   absl::Status status;  // a sentence with all of the above
@@ -89,10 +87,12 @@ class OnnxReader {
     kSequence,  // SequenceProto or OptionalProto
   };
 
-  // Errors: NotFound; DataLoss if the file is not of ONNX or breaks a rule (FORMAT.md section 6); InvalidArgument as
-  // CheckPath; Unimplemented for a sequence of maps; ResourceExhausted past a limit.
+  // Errors: NotFound; DataLoss if the file is not of ONNX or breaks a rule (FORMAT.md section 6); InvalidArgument for a
+  // path that CheckPath (serialize/io/file_system.h) refuses; Unimplemented for a sequence of maps; ResourceExhausted
+  // past a limit.
   static absl::StatusOr<OnnxReader> Open(const std::string& path, const OnnxReaderOptions& options = {});
-  // A file that is already open, or bytes in memory (MakeMemorySource). Tensors in side files are then only listed.
+  // Opens a byte source: a file that is already open, or bytes in memory (MakeMemorySource). Tensors in side files are
+  // then only listed.
   static absl::StatusOr<OnnxReader> OpenSource(std::shared_ptr<const ByteSource> source,
                                                const OnnxReaderOptions& options = {});
   // True if the fields of the file are those of an ONNX model or, with `also_tensors`, of a tensor or sequence. Reads a
@@ -107,8 +107,9 @@ class OnnxReader {
   Kind kind() const;
   const std::vector<OnnxEntry>& entries() const;             // in the order of the file
   const OnnxEntry* FindEntry(absl::string_view name) const;  // null if no tensor has this name
-  const std::vector<std::string>& side_files() const;        // the paths of those that tensors name
-  // What has the bytes of a tensor, for a plan of reads (serialize/io/read_plan.h); null if it cannot be opened.
+  const std::vector<std::string>& side_files() const;        // the paths of the side files that tensors name
+  // The file that has the bytes of a tensor, for a plan of reads (serialize/io/read_plan.h); null if it cannot be
+  // opened.
   // Requires: `entry` is one of entries().
   std::shared_ptr<const ByteSource> SourceOf(const OnnxEntry& entry) const;
   // metadata_props of a model, and its fields: "onnx.producer_name", "onnx.opset_import", ...; "onnx.sparse.NAME" is
@@ -121,17 +122,18 @@ class OnnxReader {
   // DataLoss; OnnxEntry::read_status; ResourceExhausted past max_file_decoded_bytes or if memory cannot be allocated;
   // PermissionDenied for a link that is not followed; from errno.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
-  // Into *out, which must have the stored dtype and shape (else InvalidArgument, naming both) and may have any strides.
+  // Reads into *out, which must have the stored dtype and shape (else InvalidArgument, naming both) and may have any
+  // strides.
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
-  // A part of a tensor; reads only the bytes that hold the part, except of Form::kValues. Errors: as Read; OutOfRange
-  // if the slice is outside the tensor; InvalidArgument if it has another rank.
+  // A part of a tensor. Reads only the bytes that hold the part, but all of a tensor of Form::kValues. Errors: those of
+  // Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
   // The tensor in read-only memory that is mapped from its file, or a copy where that is not possible: elements that
   // are not plain, or not aligned. The file must not change while it is mapped.
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
-  // The elements of one tensor from front to back, in bounded memory. Errors: as Read; Unimplemented unless
-  // Form::kPlain.
+  // The elements of one tensor from front to back, in bounded memory. Errors: those of Read; Unimplemented unless the
+  // tensor is of Form::kPlain.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
   // Reads all tensors, compares the checksums of side files, checks the indices of sparse tensors, and calls

@@ -44,24 +44,25 @@ struct OnnxWriterOptions {
   // Replace a file of this name in one step. A side file gets a name that is free, so a crash at any moment leaves the
   // old model with its side file or the new one; the old side file stays.
   bool overwrite = false;
-  // Of a model: elements of at least `least_side_bytes` go to a side file in the folder of the model, each tensor at a
+  // For a model: elements of at least `least_side_bytes` go to a side file in the folder of the model, each tensor at a
   // multiple of 4096.
   bool use_side_file = false;
-  std::string side_file;  // its name; "": that of the model with ".data" behind it
+  std::string side_file;  // its name; "": the name of the model with ".data" appended
   uint64_t least_side_bytes = 1024;
-  // Of a model: tensors of Constant nodes may get new elements, too, by the names that OnnxReaderOptions::constants
+  // For a model: tensors of Constant nodes may get new elements, too, by the names that OnnxReaderOptions::constants
   // gives them.
   bool constants = false;
-  DecodeLimits limits;  // of the base
+  DecodeLimits limits;  // for reading the base
 };
 
 class OnnxWriter {
  public:
-  // A TensorProto in a file of its own: one tensor is declared. Errors: AlreadyExists if there is a file (unless
-  // overwriting); InvalidArgument for a bad path; from errno.
+  // Writes a TensorProto in a file of its own; the caller declares one tensor. Errors: AlreadyExists if there is a file
+  // (unless overwriting); InvalidArgument for a bad path; from errno.
   static absl::StatusOr<OnnxWriter> CreateTensor(const std::string& path, const OnnxWriterOptions& options = {});
-  // Errors: also those of OnnxReader::Open of `base`, which may be the file at `path`; InvalidArgument if it is no
-  // model or for a side file that is not a name in a folder.
+  // Writes a model that is the model `base` with new elements. `base` may be the file at `path`. Errors: those of
+  // CreateTensor and of OnnxReader::Open of `base`; InvalidArgument if `base` is not a model, and for a side file that
+  // is not a plain file name.
   static absl::StatusOr<OnnxWriter> CreateModel(const std::string& path, const std::string& base,
                                                 const OnnxWriterOptions& options = {});
 
@@ -69,11 +70,12 @@ class OnnxWriter {
   OnnxWriter& operator=(OnnxWriter&&) noexcept;
   ~OnnxWriter();
 
-  // The 28 data types of ONNX. Strings are not written: those of a model stay as they are.
+  // True for the 28 data types of ONNX. Strings are not written: those of a model stay as they are.
   static bool HoldsDType(DType dtype);
-  static bool WritesSlices(DType dtype);  // AddSlice takes parts of tensors of this dtype
+  static bool WritesSlices(DType dtype);  // AddSlice accepts parts of tensors of this dtype
 
-  // Errors: InvalidArgument for a dtype that ONNX lacks; AlreadyExists; FailedPrecondition after Start.
+  // Announces a tensor that Add or AddSlice will store. Errors: InvalidArgument for a dtype that ONNX lacks;
+  // AlreadyExists; FailedPrecondition after Start.
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape);
   // Adds an entry to the metadata_props of a model; one that the base has stays. Errors: InvalidArgument for a key that
   // the base has with another value, for "onnx." keys that it lacks, and for a tensor in a file of its own.
@@ -88,10 +90,11 @@ class OnnxWriter {
   // Stores a part; each part of a tensor continues in row-major order where the one before ended. Elements below 8 bits
   // are stored only as a whole (Unimplemented).
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& part);
-  // Errors: FailedPrecondition if called twice or, naming the tensor, if one is not complete; from errno.
+  // Writes what is missing and publishes the files. Errors: FailedPrecondition if called twice or, naming the tensor,
+  // if one is not complete; from errno.
   absl::Status Finish();
 
-  const std::vector<std::string>& files() const;  // that Finish wrote, the model last; empty before
+  const std::vector<std::string>& files() const;  // those that Finish wrote, the model last; empty before
 
  private:
   class Impl;
