@@ -27,11 +27,11 @@ namespace tensorcask::gguf {
 using DecodeBlocks = void (*)(const uint8_t* blocks, size_t count, float* out);
 
 struct ElementType {
-  uint32_t id;             // in the file
+  uint32_t id;             // the number of the type in the file
   absl::string_view name;  // "f32", "q4_k"
-  DType dtype;             // of the elements in memory: float32 for blocks
-  uint32_t elements;       // of a block; 1 for plain numbers
-  uint32_t bytes;          // of a block
+  DType dtype;             // that of the elements in memory: float32 for blocks
+  uint32_t elements;       // numbers in a block; 1 for plain numbers
+  uint32_t bytes;          // size of a block
   DecodeBlocks decode;     // null for plain numbers
 
   bool is_block() const { return decode != nullptr; }

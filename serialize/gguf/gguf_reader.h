@@ -44,21 +44,22 @@ class ReaderImpl;
 struct GgufReaderOptions {
   ReadOptions read;  // with kParallel, a large tensor in blocks is decoded on several threads
   DecodeLimits limits;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
   // Tensors in blocks are not decoded: they are uint8, and their last size is the number of bytes of a row.
   bool blocks_as_bytes = false;
-  // What the values and the lists of tensors of several readers take together; null: of this reader alone.
+  // The budget for the memory of the values and of the list of tensors. Several readers may share one; null: this
+  // reader gets its own.
   std::shared_ptr<ListingBudget> listing;
 };
 
 struct GgufEntry {
   std::string name;
-  absl::string_view type;         // of the file: "f32", "q4_k"
+  absl::string_view type;         // the type in the file: "f32", "q4_k"
   bool is_block = false;          // the type has blocks, which are read as float32 unless blocks_as_bytes is set
-  DType dtype = DType::kInvalid;  // of the elements in memory
+  DType dtype = DType::kInvalid;  // that of the elements in memory
   TensorShape shape;              // outermost first
-  int shard = 0;
-  uint64_t offset = 0;  // in that file, bytes
+  int shard = 0;                  // the number of the file that has the elements, from 0
+  uint64_t offset = 0;            // the first byte in that file
   uint64_t stored_bytes = 0;
   // Unimplemented: the tensor is only listed (blocks of some types in a big-endian file).
   absl::Status read_status;
@@ -70,7 +71,8 @@ class GgufReader {
   // parts do not fit together; Unimplemented for a newer version or an unknown type of elements; FailedPrecondition for
   // a part whose name does not tell where the others are; ResourceExhausted past a limit.
   static absl::StatusOr<GgufReader> Open(const std::string& path, const GgufReaderOptions& options = {});
-  // One file that is already open, or bytes in memory (MakeMemorySource). Errors: as above.
+  // Opens one file from a byte source: a file that is already open, or bytes in memory (MakeMemorySource). Errors:
+  // those of Open.
   static absl::StatusOr<GgufReader> OpenSource(std::shared_ptr<const ByteSource> source,
                                                const GgufReaderOptions& options = {});
   // The same model as GgufReaderOptions::blocks_as_bytes gives it. Nothing is opened or parsed again.
@@ -86,9 +88,9 @@ class GgufReader {
   int num_shards() const;           // files; 1 unless the model is split
   const std::string& ShardPath(int shard) const;
   std::shared_ptr<const ByteSource> ShardSource(int shard) const;  // for a plan of reads (serialize/io/read_plan.h)
-  uint32_t version() const;                                        // of the format
+  uint32_t version() const;                                        // the version of the format: 2 or 3
   bool big_endian() const;
-  uint64_t header_bytes() const;  // of all files
+  uint64_t header_bytes() const;  // the size of the headers of all files
 
   const std::vector<GgufEntry>& entries() const;  // sorted by name
   // The entry of the tensor `name`; null if no tensor has this name. Valid as long as this reader.
@@ -109,14 +111,15 @@ class GgufReader {
   // Errors, which name file and tensor: NotFound; DataLoss; GgufEntry::read_status; ResourceExhausted past
   // max_file_decoded_bytes or if memory cannot be allocated; from errno.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
-  // Into *out, which must have that dtype and shape (else InvalidArgument), any strides, on the host or a device.
+  // Reads into *out, which must have that dtype and shape (else InvalidArgument). It may have any strides, on the host
+  // or a device.
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
   // A part of a tensor. Reads only the bytes, or the blocks, that hold it.
   // Errors: also OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
-  // In read-only memory that is mapped from the file; a copy for blocks, and where elements are not aligned or
-  // big-endian. The file must not change while it is mapped (ReadStrategy::kMap).
+  // The tensor in read-only memory that is mapped from the file; a copy for blocks, and where elements are not aligned
+  // or big-endian. The file must not change while it is mapped (ReadStrategy::kMap).
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // Reads all bytes of a tensor, and the padding behind it. A GGUF file has no checksums, so this finds only what

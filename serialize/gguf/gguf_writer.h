@@ -67,36 +67,37 @@ class GgufWriter {
   // True for the keys that only describe one file: which part of a model in several files it is, and the padding of an
   // edit. The writer refuses them.
   static bool IsOfOneFile(absl::string_view key);
-  // Errors, as all programs that use ggml have them: InvalidArgument for a name of 64 bytes and more, for a dtype that
-  // GGUF lacks, and for more than four dimensions.
+  // Checks the limits of ggml, which all its programs have. Errors: InvalidArgument for a name of 64 bytes and more,
+  // for a dtype that GGUF lacks, and for more than four dimensions.
   static absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape);
   // The same for blocks of the type "q4_k" and so on, as bytes: the last size of `shape` is that of a row in bytes.
   static absl::Status CheckBlocks(absl::string_view name, absl::string_view type, const TensorShape& shape);
-  // Errors: InvalidArgument for a value that GGUF has no type for. It has numbers of the widths of C, bools, texts, and
-  // lists of one of these. An array in a file (ValueKind::kFileArray) can be held once it is read.
+  // Errors: InvalidArgument for a value that GGUF has no type for. GGUF has numbers of the widths of C, bools, texts,
+  // and lists of one of these. An array in a file (ValueKind::kFileArray) can be held once it is read.
   static absl::Status CheckValue(Value value);
-  // Whether SetValue takes this. Errors: those of SetValue, without path and name.
+  // Checks that SetValue accepts this entry. Errors: those of SetValue, without path and name.
   static absl::Status CheckEntry(absl::string_view name, Value value);
 
   // Sets the key `name` of the metadata, in place of the value that it had. Numbers keep the width of the value;
   // without one they get 64 bits. An empty list becomes an array of the type that it has (ValueTree::AddEmptyList),
-  // else of int32. Errors: InvalidArgument as CheckValue, for a bad name, for an array in a file, for a
-  // general.alignment that is no uint32 or no power of two of at most 2^20, and for the keys of IsOfOneFile;
+  // else of int32. Errors: those of CheckValue; InvalidArgument for a bad name, for an array in a file, for a
+  // general.alignment that is not a uint32 and a power of two of at most 2^20, and for the keys of IsOfOneFile;
   // FailedPrecondition after the first declared tensor was added.
   absl::Status SetValue(absl::string_view name, Value value);
   absl::Status SetText(absl::string_view name, absl::string_view text);
-  // "uint32:7", "float32:0.5", "bool:true", or plain text. Without a type in front the text becomes a value of the type
-  // of `old`, if that is a number or a bool. Errors: also InvalidArgument for a text that is no value of the type, or
-  // that would replace an array.
+  // Sets a key from text that may begin with a type: "uint32:7", "float32:0.5", "bool:true", or plain text. Without a
+  // type in front the text becomes a value of the type of `old`, if that is a number or a bool. Errors: also
+  // InvalidArgument for a text that is no value of the type, or that would replace an array.
   absl::Status SetParsed(absl::string_view name, absl::string_view text);
   absl::Status SetParsed(absl::string_view name, absl::string_view text, Value old);
-  // Whether SetParsed takes this. Errors: those of SetParsed, without path and name.
+  // Checks that SetParsed accepts this entry. Errors: those of SetParsed, without path and name.
   static absl::Status CheckParsed(absl::string_view name, absl::string_view text, const std::optional<Value>& old);
 
-  // Announces a tensor that Add or AddSlice will store. Errors: as CheckTensor and CheckBlocks; AlreadyExists for a
-  // name used before; FailedPrecondition after the first Add.
+  // Announces a tensor that Add or AddSlice will store. Errors: those of CheckTensor; AlreadyExists for a name used
+  // before; FailedPrecondition after the first Add.
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape);
-  // Blocks: Add takes them as uint8 of this shape. Errors: the same.
+  // Announces a tensor of blocks, which Add takes as uint8 of this shape. Errors: those of CheckBlocks, and the same
+  // others.
   absl::Status DeclareBlocks(absl::string_view name, absl::string_view type, const TensorShape& shape);
 
   // Stores the elements of `tensor`, which may have any strides, in row-major order. Streaming: the caller may change
@@ -105,13 +106,13 @@ class GgufWriter {
   // declared tensor that is not the next one; InvalidArgument for another dtype or shape; from errno.
   absl::Status Add(absl::string_view name, const TensorView& tensor);
   // Stores a part of the next declared tensor; each part continues in row-major order where the one before ended.
-  // Errors: as Add; OutOfRange for a slice outside the tensor.
+  // Errors: those of Add; OutOfRange for a slice outside the tensor.
   absl::Status AddSlice(absl::string_view name, const TensorSlice& slice, const TensorView& tensor);
 
   // Ends the declarations, makes the temporary file, and returns what Finish will replace. Need not be called.
   absl::StatusOr<ReplacedFiles> Start();
-  // Errors: FailedPrecondition if called twice or, naming a tensor, if a declared one is not complete; AlreadyExists if
-  // another program made a file of that name meanwhile; from errno.
+  // Writes what is missing and publishes the file. Errors: FailedPrecondition if called twice or, naming a tensor, if a
+  // declared one is not complete; AlreadyExists if another program made a file of that name meanwhile; from errno.
   absl::Status Finish();
 
  private:
