@@ -56,7 +56,7 @@ class CheckpointReader final : public BaseLookup {
   // `path` is the prefix, or the path of the .index file. Open also reads files of big-endian machines, and V1
   // checkpoints; the `path` of a V1 checkpoint is that of its only file. Errors: NotFound, naming the index; DataLoss
   // if the file is not a checkpoint or is damaged; Unimplemented if the checkpoint requires a newer reader;
-  // InvalidArgument as CheckPath; ResourceExhausted past a limit.
+  // InvalidArgument for a path that CheckPath (serialize/io/file_system.h) refuses; ResourceExhausted past a limit.
   static absl::StatusOr<CheckpointReader> Open(const std::string& path, const CheckpointReaderOptions& options = {});
 
   CheckpointReader(CheckpointReader&&) noexcept;
@@ -65,12 +65,12 @@ class CheckpointReader final : public BaseLookup {
 
   const std::string& prefix() const;
   int num_shards() const;
-  std::string DataPath(int shard) const;  // of the data file; Requires: 0 <= shard < num_shards()
+  std::string DataPath(int shard) const;  // Requires: 0 <= shard < num_shards()
   // The data file for a plan of reads (serialize/io/read_plan.h). Null where nothing is planned: on a disk, and for
   // shards that cannot be opened.
   std::shared_ptr<const ByteSource> FileToPlan(int shard) const;
-  // The same of the stored pieces of a sliced tensor, in the order in which it is read. Without a source where nothing
-  // is planned, and for what is not a sliced tensor that can be read.
+  // The same for the stored pieces of a sliced tensor, in the order in which it is read. The step has no source where
+  // nothing is planned, and for a tensor that is not sliced or cannot be read.
   ReadPlan::Step PiecesToPlan(absl::string_view name) const;
 
   // All tensors, sorted by name (as unsigned bytes); a sliced tensor is one. Checks order and structure of the whole
@@ -105,21 +105,22 @@ class CheckpointReader final : public BaseLookup {
   absl::Status ReadInto(absl::string_view name, Tensor* out) const;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
 
-  // A part of a tensor. Reads only the bytes that hold the part; of strings and variants, the whole tensor. A checksum
-  // covers the whole stored tensor, so a part alone cannot be verified. With `verify_whole` the whole tensor is read
-  // and verified first, unless that was done before (Read). Of an encoded tensor only the chunks that hold the part are
-  // read. They are verified each time, except with Verify::kNever. A delta also needs its whole base. If the tensor is
-  // stored in pieces, the pieces that overlap `slice` are read, and those that lie inside it completely are verified.
-  // Errors: as Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank; DataLoss if
-  // the stored pieces do not cover it.
+  // A part of a tensor. Reads only the bytes that hold the part (for strings and variants: the whole tensor). A
+  // checksum covers the whole stored tensor, so a part alone cannot be verified. With `verify_whole` the whole tensor
+  // is read and verified first, unless that was done before (Read). Of an encoded tensor, only the chunks that hold the
+  // part are read; they are verified each time, except with Verify::kNever. A delta also needs its whole base. If the
+  // tensor is stored in pieces, the pieces that overlap `slice` are read, and those that lie inside it completely are
+  // verified.
+  // Errors: those of Read; OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank;
+  // DataLoss if the stored pieces do not cover it.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice, bool verify_whole = false) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out,
                              bool verify_whole = false) const;
 
   // All tensors for which `wanted` returns true (null: all tensors), sorted by name. Reads them in the order of the
-  // files on `num_threads` threads; returns all of them or an error. Errors: as Read, of the first tensor that fails;
-  // ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is read. The contents of
-  // variants count, too. Their size is known only when they are read, so ReadAll reads variants first.
+  // files on `num_threads` threads; returns all of them or an error. Errors: those of Read, for the first tensor that
+  // fails; ResourceExhausted if they need more than max_file_decoded_bytes together, before anything is read. The
+  // contents of variants count, too. Their size is known only when they are read, so ReadAll reads variants first.
   absl::StatusOr<std::vector<CheckpointNamedTensor>> ReadAll(
       int num_threads = 1, const std::function<bool(const CheckpointEntry&)>& wanted = nullptr) const;
 
@@ -129,7 +130,7 @@ class CheckpointReader final : public BaseLookup {
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
   // The elements of one tensor from front to back, in bounded memory, verified at the end
-  // (serialize/io/element_stream.h). Errors: as Read; Unimplemented unless the elements are stored as numbers in
+  // (serialize/io/element_stream.h). Errors: those of Read; Unimplemented unless the elements are stored as numbers in
   // row-major order, in one piece, and for V1 checkpoints.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
 
@@ -141,7 +142,7 @@ class CheckpointReader final : public BaseLookup {
   // prevents it from checking (permissions, for example, or no file descriptors or memory).
   absl::StatusOr<CheckpointCounts> VerifyAll(absl::FunctionRef<void(const CheckpointDamage&)> report) const;
 
-  // As the base of deltas (serialize/payload/base_lookup.h).
+  // BaseLookup: this checkpoint as the base of deltas (serialize/payload/base_lookup.h).
   absl::StatusOr<Info> FindBase(absl::string_view name) const override;
   absl::StatusOr<std::shared_ptr<const BaseTensor>> ReadBase(absl::string_view name) const override;
   std::string base_description() const override;

@@ -104,7 +104,7 @@ struct CheckpointAddOptions {
   // kPreserve: in the order of memory, with the strides. A tensor that is not row-major is then extension-only:
   // TensorFlow refuses the checkpoint, as it refuses one with dtypes that it lacks (FORMAT.md section 4.3).
   StoredLayout layout = StoredLayout::kRowMajor;
-  std::optional<PayloadLevel> level;  // instead of what level_rules and payload.level of the writer say
+  std::optional<PayloadLevel> level;  // overrides level_rules and payload.level of the writer
   // The caller does not change the elements until the save has ended. A writer with threads, or in the background, then
   // makes no clone. Elements on a device stay there until the writer writes them. No meaning for BeginTensor.
   bool unchanging = false;
@@ -145,14 +145,14 @@ class CheckpointWriter {
   // Stores one piece of a tensor of shape `full_shape`; other calls, or other processes, store the rest. A piece that
   // is the whole tensor is stored as by Add; other pieces are stored row-major, whatever options.layout says. The
   // writer does not check that the pieces cover the tensor; the reader does. The metadata of the tensor is that of its
-  // first piece. Errors: as Add; InvalidArgument if dtype, shape or rank disagree with `slice` or with an earlier
+  // first piece. Errors: those of Add; InvalidArgument if dtype, shape or rank disagree with `slice` or with an earlier
   // piece, and for a piece that overlaps another; OutOfRange for a slice outside the tensor.
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                         const TensorView& tensor, const CheckpointAddOptions& options = {});
 
   // Starts a tensor whose elements the caller adds with AddBlock. Until all elements are added, only AddBlock may be
   // called. A tensor without elements is complete at once. The bytes are those that Add writes at level kStored.
-  // Errors: as Add; Unimplemented for strings and variants; InvalidArgument for a level above kStored (set
+  // Errors: those of Add; Unimplemented for strings and variants; InvalidArgument for a level above kStored (set
   // options.level); FailedPrecondition if another tensor is incomplete.
   absl::Status BeginTensor(absl::string_view name, DType dtype, const TensorShape& shape,
                            const CheckpointAddOptions& options = {});
@@ -160,8 +160,8 @@ class CheckpointWriter {
   // Adds the next elements, in row-major order, of the tensor that BeginTensor started. `block` has the dtype of the
   // tensor and any shape. The writer writes the elements and adds them to the checksum, as Add does. It keeps none of
   // them in memory (with threads: up to 64 MiB; in the background: all). With the last element the tensor is complete.
-  // Errors: as Add; FailedPrecondition if no tensor was started; InvalidArgument for another dtype, and for a block
-  // with more elements than the tensor still needs; nothing of such a block is written. After an error, Finish
+  // Errors: those of Add; FailedPrecondition if no tensor was started; InvalidArgument for another dtype, and for a
+  // block with more elements than the tensor still needs; nothing of such a block is written. After an error, Finish
   // publishes no checkpoint.
   absl::Status AddBlock(const TensorView& block);
 

@@ -30,13 +30,13 @@ struct SkippedStep {
 struct LatestCheckpoint {
   int64_t step = 0;
   std::string prefix;
-  std::string base_prefix;           // of the step that it is stored relative to, for deltas; else ""
+  std::string base_prefix;           // for a step of deltas: the prefix of its base; else ""
   std::vector<SkippedStep> skipped;  // newer steps that are damaged or require a newer reader, newest first
 };
 
 enum class CheckStep {
-  kStructure,  // the whole index, and that the data files are there and long enough
-  kEverything  // and every byte of them
+  kStructure,  // the whole index, and the presence and size of the data files
+  kEverything  // the same, and every byte of the data files
 };
 
 // The newest step that is whole. Acquires no lock and changes nothing; steps may appear and disappear meanwhile. Also
@@ -48,7 +48,7 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& folder,
                                                       CheckStep check = CheckStep::kEverything,
                                                       FileSystem* file_system = FileSystem::Posix());
 
-// A reader of that step, with its base if it is stored as deltas. Errors: as FindLatestCheckpoint and
+// A reader of that step, with its base if it is stored as deltas. Errors: those of FindLatestCheckpoint and of
 // CheckpointReader::Open.
 absl::StatusOr<CheckpointReader> OpenLatestCheckpoint(const std::string& folder, const std::string& name = "ckpt",
                                                       CheckpointReaderOptions options = {},

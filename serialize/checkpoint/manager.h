@@ -18,9 +18,9 @@
 //
 // Where there are no locks, as in an object store, a folder may have several managers, for example of a job that was
 // started again while it still ran. They do not destroy each other's steps:
-// - A step is only published under names that are free: of two managers that save one step one gets AlreadyExists.
-// - A manager counts and removes only steps that it found when it was opened or saved itself, never a step that a step
-//   of another manager is a delta to. A step whose save failed is not counted, though it may be there.
+// - A step is only published under names that are free: if two managers save the same step, one gets AlreadyExists.
+// - A manager counts and removes only steps that it found when it was opened or saved itself, never the base
+//   of a step of another manager. A step whose save failed is not counted, though it may be there.
 // - The state file is replaced only if it is still the one that was read, and keeps the steps that others added
 //   (state_file.h, UpdateCheckpointState).
 // - Nothing is removed that is not a step: what killed saves left stays (`tensorcask clean` finds it). A damaged step
@@ -55,14 +55,14 @@
 namespace tensorcask {
 
 struct CheckpointManagerOptions {
-  std::string name = "ckpt";  // no slash; otherwise as the name in a checkpoint's prefix
+  std::string name = "ckpt";  // without a slash
   int keep_last = 5;          // steps to keep, at least 1: the highest numbers, and the step saved last
   int64_t keep_every = 0;     // also keep each step that is a multiple of this; 0: none
-  // Of so many steps in a row, the first is full, and the others are deltas to it (at level kDefault if writer.payload
-  // has kStored). 1: all are full, or deltas to writer.payload.base. After Open the first step is full. A step that is
-  // the base of a step that is kept is kept, too.
+  // In each run of this many steps the first one is full, and the others are deltas to it (at level kDefault if
+  // writer.payload has kStored). 1: all are full, or deltas to writer.payload.base. After Open the first step is full.
+  // A step that is the base of a step that is kept is kept, too.
   int full_every = 1;
-  // Of each step; its file system is that of the manager. `background` is ignored. With full_every above 1,
+  // The options of each step. The manager uses the same file system. `background` is ignored. With full_every above 1,
   // `payload.base` is null. If it is one of the steps, whatever its path, that step is kept as long as the manager is
   // open, and as long as a step that is kept needs it.
   CheckpointWriterOptions writer;
@@ -86,7 +86,7 @@ class CheckpointManager {
   // number again.
   // Errors: AlreadyExists if the step exists and is whole (Save reads all of it to know); Unimplemented for an existing
   // step of a newer version, and errors from errno for a step that cannot be read (the manager replaces neither);
-  // FailedPrecondition for a damaged step that is the base of a whole one, or of this one; errors of `add`; as
+  // FailedPrecondition for a damaged step that is the base of a whole one, or of this one; those of `add` and of
   // CheckpointWriter. After these errors there is no new step, and no other step was removed. If only the state file or
   // the removal of old steps failed, the new step exists and the error says so; the next save tries both again.
   absl::Status Save(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
@@ -94,14 +94,14 @@ class CheckpointManager {
   // still running. Errors of the save itself arrive with the result.
   absl::StatusOr<BackgroundSave> SaveInBackground(int64_t step, absl::FunctionRef<absl::Status(CheckpointWriter&)> add);
 
-  std::vector<int64_t> steps() const;  // that exist, ascending
+  std::vector<int64_t> steps() const;  // those that exist, ascending
   // Sentences about unusual things that Open found. Where the file system has no locks, as in an object store, Open
   // says so here and goes on. See the comment of this header.
   const std::vector<std::string>& notes() const;
   std::string PrefixOf(int64_t step) const;
   absl::StatusOr<LatestCheckpoint> Latest(CheckStep check = CheckStep::kEverything) const;
   // A reader of the newest step that is whole, with its base if it is stored as deltas. Ignores the file system in
-  // `options`. Errors: as Latest and CheckpointReader::Open.
+  // `options`. Errors: those of Latest and of CheckpointReader::Open.
   absl::StatusOr<CheckpointReader> OpenLatest(CheckpointReaderOptions options = {},
                                               CheckStep check = CheckStep::kEverything) const;
 

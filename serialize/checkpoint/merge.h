@@ -9,8 +9,8 @@
 // keeps those of the first source. The merge checks all indexes and the sizes of all data files, but reads no elements:
 // a damaged tensor stays damaged, and a reader of the new checkpoint finds the damage by the checksum. Indexes are
 // merged as streams: memory is a block of each, the entry of one tensor, and 24 bytes for each tensor of the largest
-// source. They are open only while they are read, and of the data files at most
-// Publication::kMaxLinkedAhead at a time: there may be more than a process may have open files.
+// source. An index is open only while it is read, and at most Publication::kMaxLinkedAhead data files are open at a
+// time, since a process may not open all of them at once.
 //
 // Source: MergeBundles of tensorflow/core/util/tensor_bundle, which renames the data files, and counts shards wrongly
 // when a source is empty.
@@ -42,7 +42,7 @@ struct CheckpointMergeOptions {
 // parent must exist).
 // Errors: NotFound for a missing source; AlreadyExists if two sources hold a tensor of the same name, unless both hold
 // pieces of it, and if the target exists; InvalidArgument if pieces of a tensor disagree or overlap, if byte orders
-// differ, or if a source is the target; DataLoss for a damaged source, as CheckpointReader::entries, and for a data
+// differ, or if a source is the target; DataLoss for a damaged source (as in CheckpointReader::entries), and for a data
 // file that is missing or too short; Aborted for a source that is replaced meanwhile; ResourceExhausted past a limit,
 // for example for a tensor in pieces whose entry has more than max_message_bytes; from errno, naming the file. On error
 // there is no new checkpoint (a new folder stays), and the sources are unchanged.

@@ -32,12 +32,12 @@ namespace tensorcask {
 
 struct ObjectGraph {
   struct Child {
-    int node = 0;  // in `nodes`
+    int node = 0;  // its index in `nodes`
     std::string local_name;
   };
   struct Attribute {
     std::string name;            // "VARIABLE_VALUE"
-    std::string full_name;       // of the variable, as the program called it; may be empty
+    std::string full_name;       // the variable's name in the program; may be empty
     std::string checkpoint_key;  // the name of the tensor in the checkpoint
   };
   struct SlotVariable {
@@ -71,7 +71,8 @@ struct ObjectGraph {
 // ResourceExhausted past max_depth, and for more than max_entries parts.
 absl::StatusOr<ObjectGraph> DecodeObjectGraph(absl::string_view message, const DecodeLimits& limits = {});
 
-// Errors: NotFound if the checkpoint has none; as Read; as DecodeObjectGraph.
+// Reads the graph of a checkpoint. Errors: NotFound if the checkpoint has none; those of CheckpointReader::Read and of
+// DecodeObjectGraph.
 absl::StatusOr<ObjectGraph> ReadObjectGraph(const CheckpointReader& reader);
 
 // The names of the tensors that optimizers keep beside the variables they train (momentum and the like), sorted:
@@ -79,10 +80,10 @@ absl::StatusOr<ObjectGraph> ReadObjectGraph(const CheckpointReader& reader);
 //   CASK_ASSIGN_OR_RETURN(const std::vector<std::string> slots, OptimizerSlots(reader));
 //   // "w/.OPTIMIZER_SLOT/optimizer/momentum/.ATTRIBUTES/VARIABLE_VALUE", or "w/Adam", "w/Adam_1"
 //
-// The object graph says which, where the checkpoint has one. In checkpoints of TensorFlow 1 a slot is a tensor that has
-// the name of another one with "/Momentum", "/Adam" or the like behind it, and its dtype and shape. Optimizers of Keras
-// since 2.11 keep variables of their own, which are no slots and lie below the name of the optimizer.
-// Errors: as ReadObjectGraph, except NotFound; as CheckpointReader::entries.
+// The object graph says which, where the checkpoint has one. In checkpoints of TensorFlow 1 a slot is a tensor with the
+// dtype and shape of another one, and with its name followed by "/Momentum", "/Adam" or the like. Optimizers of Keras
+// since 2.11 keep variables of their own, whose names begin with that of the optimizer; they are not slots.
+// Errors: those of ReadObjectGraph, except NotFound, and of CheckpointReader::entries.
 absl::StatusOr<std::vector<std::string>> OptimizerSlots(const CheckpointReader& reader);
 
 }  // namespace tensorcask

@@ -57,7 +57,7 @@ absl::StatusOr<SalvageReport> SalvageTensors(
 // Saves the tensors in a new checkpoint, whole like every save; writes nothing if all is lost. Sliced tensors come out
 // in one piece, encoded tensors encoded at their level. A delta requires its base (CheckpointReaderOptions::base) and
 // is lost without it. `keep_going`, unless null, is called before each tensor: if it returns false, nothing is written.
-// Errors: as SalvageTensors and CheckpointWriter; InvalidArgument if `to` is `from`; Cancelled.
+// Errors: those of SalvageTensors and of CheckpointWriter; InvalidArgument if `to` is `from`; Cancelled.
 absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const std::string& to,
                                                 const CheckpointReaderOptions& read = {},
                                                 const CheckpointWriterOptions& write = {},

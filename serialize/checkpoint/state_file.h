@@ -8,8 +8,8 @@
 //   all_model_checkpoint_timestamps: 1568055812.9
 //   last_preserved_timestamp: 1568055011.5
 //
-// Checkpoints that the file names may no longer exist: check before you use them. (FindLatestCheckpoint of manager.h
-// reads the folder instead of this file.)
+// Checkpoints that the file names may no longer exist: check before you use them. (FindLatestCheckpoint of
+// latest_checkpoint.h reads the folder instead of this file.)
 
 #ifndef TENSORCASK_SERIALIZE_CHECKPOINT_STATE_FILE_H_
 #define TENSORCASK_SERIALIZE_CHECKPOINT_STATE_FILE_H_
@@ -48,11 +48,11 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& path,
 absl::Status WriteCheckpointState(const std::string& path, const CheckpointState& state, bool sync,
                                   FileSystem* file_system = FileSystem::Posix());
 
-// Replaces the state by what `change` returns for the state that is there, which is empty if there is no file or none
-// that can be read as one. Several writers may do so at the same time, where the file system can replace a file only if
-// it is still the one that was read (FileSystem::RenameOver): if another writer was first, `change` is called with the
-// new state, up to 8 times. On other file systems the last writer wins.
-// Errors: Aborted if another writer was first each time; as WriteCheckpointState.
+// Calls `change` with the state in the file and replaces it by the result. If there is no file, or it cannot be read as
+// a state, `change` gets an empty state. Several writers may do so at the same time, where the file system can replace
+// a file only if it is still the one that was read (FileSystem::RenameOver): if another writer was first, `change` is
+// called with the new state, up to 8 times. On other file systems the last writer wins.
+// Errors: Aborted if another writer was first each time; those of WriteCheckpointState.
 absl::Status UpdateCheckpointState(const std::string& path,
                                    absl::FunctionRef<CheckpointState(const CheckpointState&)> change, bool sync,
                                    FileSystem* file_system = FileSystem::Posix());
