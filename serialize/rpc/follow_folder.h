@@ -27,7 +27,7 @@ namespace tensorcask {
 
 struct FollowFolderOptions {
   std::string name = "ckpt";                   // CheckpointManagerOptions::name
-  absl::Duration interval = absl::Seconds(1);  // between two looks at the folder
+  absl::Duration interval = absl::Seconds(1);  // the time between two looks at the folder
   CheckStep check = CheckStep::kStructure;     // what a step must pass to be served
   // Reads each step into memory before it is served. false: elements are read from the files when they are asked for,
   // so the run must keep a step as long as clients may read it.
@@ -38,8 +38,8 @@ struct FollowFolderOptions {
 // Opens the archive of a step.
 using OpenStep = std::function<absl::StatusOr<std::unique_ptr<ArchiveReader>>(const std::string& prefix)>;
 
-// A step that cannot be opened is left out, and the one before is served on. Before the first whole step, Current fails
-// with Unavailable, and the reason.
+// A step that cannot be opened is left out, and the step before it stays. Before the first whole step, Current fails
+// with Unavailable and gives the reason.
 std::unique_ptr<TensorSource> FollowFolder(std::string folder, OpenStep open, FollowFolderOptions options);
 
 }  // namespace tensorcask

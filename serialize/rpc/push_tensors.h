@@ -25,10 +25,11 @@
 namespace tensorcask {
 
 // The server gets the tensors with their metadata and strides, and the metadata beside them. Elements of a fixed size
-// are sent row-major, without a copy if they lie so. Of the options, the credentials, the timeouts and the limits
-// count; a push that broke is not repeated. Errors: InvalidArgument for what is not an address, an address with a NAME,
-// and two tensors of one name; PermissionDenied if the server accepts no pushes; Unavailable if it cannot be reached,
-// goes away or drains; DeadlineExceeded; ResourceExhausted past a limit of the server; as LiveTensors::Publish.
+// are sent row-major, without a copy if they are row-major in memory. Uses the credentials, the timeouts and the limits
+// of `options`. A push that broke is not repeated.
+// Errors: InvalidArgument for what is not an address, an address with a NAME, and two tensors of one name;
+// PermissionDenied if the server accepts no pushes; Unavailable if it cannot be reached, goes away or drains;
+// DeadlineExceeded; ResourceExhausted past a limit of the server; those of LiveTensors::Publish.
 absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t step, std::vector<NamedView> tensors,
                                           const RemoteOptions& options, FileMetadata file_metadata = {});
 
@@ -36,7 +37,7 @@ struct PushArchiveOptions {
   // Leaves out metadata of tensors that cannot be read, and objects beside the tensors that have no text, instead of
   // failing.
   bool allow_loss = false;
-  // Called before each piece; the push breaks when it returns false. Null: always true.
+  // Called before each piece; the push ends with Cancelled when it returns false. Null: always true.
   std::function<bool(uint64_t sent_bytes)> keep_going = nullptr;
   // Called before the first byte is sent, with a sentence for each value or metadata that the push leaves out; may be
   // null.
@@ -45,8 +46,8 @@ struct PushArchiveOptions {
 
 // Sends the tensors of these names from a file, with what the file has beside them: values become texts, as in metadata
 // of safetensors (archive/convert_archives.h). The file is read piece by piece: a few MiB are in memory.
-// Errors: as PushTensors; NotFound for an unknown name; those of reading; InvalidArgument for what only allow_loss
-// leaves out; Cancelled by keep_going.
+// Errors: those of PushTensors; NotFound for an unknown name; those of reading; InvalidArgument for what only
+// allow_loss leaves out; Cancelled by keep_going.
 absl::StatusOr<TensorVersion> PushArchive(const std::string& address, int64_t step,
                                           std::shared_ptr<const ArchiveReader> archive,
                                           const std::vector<std::string>& names, const RemoteOptions& options,

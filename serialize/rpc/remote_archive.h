@@ -6,7 +6,7 @@
 //   TensorView weights = ...;                                              // memory of the caller, any strides
 //   CASK_RETURN_IF_ERROR(PullInto(remote.get(), {{"encoder/w", TensorSlice::Full(2), &weights}}, {}));
 //
-// An address is grpc://HOST:PORT, or grpcs://HOST:PORT for TLS; with /NAME behind it, the archive has the tensors whose
+// An address is grpc://HOST:PORT, or grpcs://HOST:PORT for TLS; with /NAME appended, the archive has the tensors whose
 // names begin with "NAME/", without this prefix. RemoteArchiveFormat lets OpenArchive (archive.h) open addresses.
 //
 // An archive is of one version of the server's tensors: the newest when it was opened or refreshed. Bytes arrive in
@@ -15,7 +15,7 @@
 //   DataLoss            the server sent what it must not: a wrong checksum, other bytes than were asked for; the
 //                       client does not ask again
 //   Unavailable         the server cannot be reached, or went away max_attempts times; or it drains
-//   DeadlineExceeded    the time is over, or the server sent nothing for so long
+//   DeadlineExceeded    PullOptions::timeout is over, or the server sent nothing for stall_timeout
 //   Aborted             the server has another version by now: Refresh, or open the archive again
 //   Cancelled           PullOptions::keep_going ended the call
 //   Unauthenticated, PermissionDenied   the credentials are missing or wrong
@@ -55,9 +55,9 @@ class ChannelCredentials;
 namespace tensorcask {
 
 struct PullOptions {
-  absl::Duration timeout = absl::InfiniteDuration();  // of the whole call
-  absl::Duration stall_timeout = absl::Minutes(1);    // without a piece
-  // How often a request is sent, at most, without one piece that arrives in between.
+  absl::Duration timeout = absl::InfiniteDuration();  // for the whole call
+  absl::Duration stall_timeout = absl::Minutes(1);    // the longest time without a piece
+  // How often a request is sent at most before a piece of the answer arrives.
   int max_attempts = 5;
   absl::Duration first_delay = absl::Milliseconds(100);  // before the second attempt; then twice as long each time
   // Asked for each piece, and about 20 times per second while a call waits, on the thread of the caller. false: the
@@ -70,7 +70,7 @@ struct RemoteOptions {
   // system. grpc::SslCredentials makes others.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
   DecodeLimits limits;
-  PullOptions pull;                                  // of all reads, and of the list
+  PullOptions pull;                                  // for all reads, and for the list
   std::shared_ptr<ListingBudget> listing = nullptr;  // as ArchiveReaderOptions::listing
 };
 
@@ -78,14 +78,14 @@ struct RemoteOptions {
 class RemoteArchive final : public ArchiveReader {
  public:
   // Lists the tensors, and reads the metadata of the file that is served.
-  // Errors: InvalidArgument for what is not an address; NotFound if it has a NAME, and no tensor is below that; those
-  // above.
+  // Errors: InvalidArgument for a text that is not an address; NotFound if it has a NAME, and no tensor is below that
+  // name; those above.
   static absl::StatusOr<std::unique_ptr<RemoteArchive>> Open(const std::string& address, const RemoteOptions& options);
   ~RemoteArchive() override;
 
   const TensorVersion& version() const;
-  // Lists the tensors of the newest version. Not while another thread uses the archive. Errors: those above, after
-  // which the archive is as it was.
+  // Lists the tensors of the newest version. Not while another thread uses the archive. Errors: those above; the
+  // archive then stays unchanged.
   absl::Status Refresh();
   // Waits until the server has another version than the archive, and returns it: Refresh then lists its tensors. Goes
   // on waiting while the server is away. Errors: DeadlineExceeded; those above.
@@ -95,7 +95,7 @@ class RemoteArchive final : public ArchiveReader {
   const std::string& path() const override;
   const std::vector<ArchiveEntry>& entries() const override;
   const FileMetadata& file_metadata() const override;
-  std::vector<std::string> notes() const override;  // of the server: what is beside its tensors, and not served
+  std::vector<std::string> notes() const override;  // the server's: what it has beside the tensors and does not serve
   absl::StatusOr<Tensor> Read(absl::string_view name) const override;
   absl::Status ReadInto(absl::string_view name, TensorView* out) const override;
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const override;
@@ -118,12 +118,12 @@ class RemoteArchive final : public ArchiveReader {
 struct PullItem {
   std::string name;
   std::optional<TensorSlice> slice;  // nullopt: the whole tensor
-  TensorView* out = nullptr;  // of the dtype of the tensor and the shape of the slice; any strides, host or device
+  TensorView* out = nullptr;  // has the dtype of the tensor and the shape of the slice; any strides, host or device
 };
 
 // Reads all items in one stream, in order.
 // Errors, before anything is sent: NotFound; InvalidArgument for another dtype or shape, for elements without a fixed
-// size and for a view of which two indices name one element; OutOfRange for a slice outside the tensor. Then those
+// size and for a view in which two indices name one element; OutOfRange for a slice outside the tensor. Then those
 // above.
 absl::Status PullInto(const RemoteArchive* archive, absl::Span<const PullItem> items, const PullOptions& options);
 
@@ -133,7 +133,7 @@ class RemoteArchiveFormat final : public RemoteFormat {
   explicit RemoteArchiveFormat(bool tls, RemoteOptions options = RemoteOptions());
   ~RemoteArchiveFormat() override;
 
-  // Of the options it knows the limits and the budget of the list. Errors: as RemoteArchive::Open.
+  // Uses only the limits and the budget of the list of `options`. Errors: those of RemoteArchive::Open.
   absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::string& path,
                                                       const ArchiveReaderOptions& options) const override;
 

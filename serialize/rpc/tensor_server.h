@@ -34,15 +34,16 @@ namespace tensorcask {
 
 struct TensorServerOptions {
   std::string address = "127.0.0.1:0";  // HOST:PORT; port 0: any that is free
-  // What clients must have and show; grpc::SslServerCredentials makes them. Null: none, every client is served.
+  // What clients must present. MakeTlsCredentials (tls.h) and grpc::SslServerCredentials make them. Null: nothing,
+  // every client is served.
   std::shared_ptr<grpc::ServerCredentials> credentials = nullptr;
   // Allows an address of other hosts without credentials. Every host that reaches it can then read all tensors.
   bool insecure = false;
-  // Of all streams together, besides tensors that are in memory: blocks of files, gathered elements, messages. Past it
-  // a stream ends with ResourceExhausted.
+  // The memory that all streams together may use for blocks of files, gathered elements and messages. (Tensors that are
+  // in memory already do not count.) Past the limit a stream ends with ResourceExhausted.
   uint64_t max_memory_bytes = uint64_t{256} << 20;
   int max_streams = 256;  // at once; one more is refused with ResourceExhausted
-  // A stream whose client takes or sends nothing for so long is ended.
+  // A stream is ended if its client receives and sends nothing for this long.
   absl::Duration slow_client = absl::Seconds(30);
   // Clients may replace all tensors (push_tensors.h). The source must be one that can be replaced: LiveTensors.
   bool accept_pushes = false;
@@ -50,23 +51,23 @@ struct TensorServerOptions {
 };
 
 struct TensorServerStats {
-  int num_streams = 0;           // now, watches included
-  uint64_t total_streams = 0;    // that were accepted
-  uint64_t refused_streams = 0;  // past max_streams, or while the server drained
-  uint64_t slow_streams = 0;     // that were ended for slow_client
-  uint64_t sent_bytes = 0;       // of tensors
-  uint64_t pushes = 0;           // that arrived whole
+  int num_streams = 0;           // open now, watches included
+  uint64_t total_streams = 0;    // accepted since Start
+  uint64_t refused_streams = 0;  // refused past max_streams, or while the server drained
+  uint64_t slow_streams = 0;     // ended for TensorServerOptions::slow_client
+  uint64_t sent_bytes = 0;       // elements of tensors
+  uint64_t pushes = 0;           // received whole
 };
 
 // Thread-safe.
 class TensorServer {
  public:
   // `source` must outlive the server.
-  // Errors: InvalidArgument for an address without a port, and for one of other hosts than this without credentials or
-  // `insecure`; for a certificate and a key that do not belong together; Unavailable if the address cannot be listened
-  // at.
+  // Errors: InvalidArgument for an address without a port, and for one that other hosts can reach, without credentials
+  // or `insecure`; for a certificate and a key that do not belong together; Unavailable if the address cannot be
+  // listened at.
   static absl::StatusOr<std::unique_ptr<TensorServer>> Start(TensorSource* source, TensorServerOptions options);
-  ~TensorServer();  // as Drain(absl::ZeroDuration())
+  ~TensorServer();  // does what Drain(absl::ZeroDuration()) does
 
   int port() const;
   const std::string& address() const;  // HOST:PORT, with the port that was chosen

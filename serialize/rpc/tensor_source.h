@@ -26,7 +26,7 @@ namespace tensorcask {
 // Tensors of one version never change. `id` is random, so that two sets of one step have different versions.
 struct TensorVersion {
   int64_t step = 0;
-  uint64_t id = 0;  // 0: of no set
+  uint64_t id = 0;  // 0: no set
 
   std::string ToString() const;  // "step 100 (id 1f00000000000003)"
   friend bool operator==(const TensorVersion& a, const TensorVersion& b) { return a.step == b.step && a.id == b.id; }
@@ -37,8 +37,8 @@ TensorVersion MakeTensorVersion(int64_t step);  // with a new id
 // What is served at one moment.
 struct TensorSnapshot {
   TensorVersion version;
-  // With its file_metadata() and its notes(), which clients get, too. Values of other types than text are not served:
-  // ServeArchive makes texts of them.
+  // Clients get its file_metadata() and its notes(), too. Values of other types than text are not served: ServeArchive
+  // makes texts of them.
   std::shared_ptr<const ArchiveReader> tensors;
   // ReadWithMetadata of all tensors returns memory that is there already, and copies nothing.
   bool in_memory = false;
@@ -65,7 +65,7 @@ class TensorSource {
   // FailedPrecondition if there never is one.
   virtual absl::StatusOr<TensorSnapshot> Current() = 0;
   // Waits until the version of the newest set is not `version`, and returns that set.
-  // Errors: DeadlineExceeded; as Current.
+  // Errors: DeadlineExceeded; those of Current.
   virtual absl::StatusOr<TensorSnapshot> WaitForNewer(const TensorVersion& version, Deadline deadline) = 0;
   // Replaces all tensors, for a client that pushes them, and returns the new version.
   // Errors, after which the set before is still served: Unimplemented, the default, for sources that only serve.
@@ -77,13 +77,12 @@ class TensorSource {
 // (archive/convert_archives.h), and a note tells clients of those that have none.
 std::unique_ptr<TensorSource> ServeArchive(std::shared_ptr<const ArchiveReader> archive);
 
-// The same for several files: clients see "w" of the archive with the prefix "old/" as "old/w", and "epoch" of its
-// metadata as "old/epoch".
-// Errors: InvalidArgument without archives; AlreadyExists if two tensors have one name.
 struct PrefixedArchive {
-  std::string prefix;
+  std::string prefix;  // "old/": clients see the tensor "w" as "old/w", and "epoch" of the metadata as "old/epoch"
   std::shared_ptr<const ArchiveReader> archive;
 };
+// The same for several files.
+// Errors: InvalidArgument without archives; AlreadyExists if two tensors have one name.
 absl::StatusOr<std::unique_ptr<TensorSource>> ServeArchives(std::vector<PrefixedArchive> archives);
 
 }  // namespace tensorcask

@@ -11,8 +11,8 @@
 //   remote.credentials = MakeTlsCredentials(TlsClientOptions{authorities, "", "", token});
 //   RemoteArchive::Open("grpcs://host:50051", remote);
 //
-// These are thin covers of grpc::SslServerCredentials and grpc::SslCredentials, for programs that include no header of
-// gRPC. TLS 1.2 and later. What TLS refuses is Unavailable; a missing token is Unauthenticated, a wrong one
+// These are thin wrappers around grpc::SslServerCredentials and grpc::SslCredentials, for programs that include no
+// header of gRPC. TLS 1.2 and later. What TLS refuses is Unavailable; a missing token is Unauthenticated, a wrong one
 // PermissionDenied.
 
 #ifndef TENSORCASK_SERIALIZE_RPC_TLS_H_
@@ -31,16 +31,16 @@ class ServerCredentials;
 namespace tensorcask {
 
 struct TlsServerOptions {
-  std::string certificate_chain;   // of the server, PEM
+  std::string certificate_chain;   // the server's, PEM
   std::string private_key;         // PEM
-  std::string client_authorities;  // "": clients need no certificate; else one that these authorities have signed
-  std::string token;               // "": clients need none
+  std::string client_authorities;  // PEM. Clients need a certificate that one of these has signed; "": none
+  std::string token;               // what clients must send; "": nothing
 };
 std::shared_ptr<grpc::ServerCredentials> MakeTlsCredentials(const TlsServerOptions& options);
 
 struct TlsClientOptions {
-  std::string authorities;        // that may have signed the server's certificate, PEM; "": those of the system
-  std::string certificate_chain;  // of the client; "": it has none
+  std::string authorities;        // PEM. One of these has signed the server's certificate; "": the system's
+  std::string certificate_chain;  // the client's, PEM; "": it has none
   std::string private_key;
   std::string token;
 };

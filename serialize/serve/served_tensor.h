@@ -22,8 +22,8 @@ struct ServedTensor {
   TensorShape shape;
   std::vector<int64_t> strides;           // in elements; empty: row-major
   std::string encoding;                   // how the server's file stores it: "plain", "encoded high", ...
-  uint64_t stored_bytes = 0;              // in that file
-  std::optional<uint64_t> decoded_bytes;  // of the elements, if they are encoded
+  uint64_t stored_bytes = 0;              // the size in that file
+  std::optional<uint64_t> decoded_bytes;  // the size of the elements, if they are encoded
   bool has_metadata = false;
 };
 
