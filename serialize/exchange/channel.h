@@ -74,10 +74,10 @@ namespace tensorcask {
 
 class Channel {
  public:
-  // Waits until a server listens at the path. Errors: as UnixSocket::Connect.
+  // Waits until a server listens at the path. Errors: those of UnixSocket::Connect.
   static absl::StatusOr<Channel> Connect(const std::string& path, Deadline deadline, ChannelOptions options = {});
-  // The same for a server that listens already: waits only while the server's queue of clients is full. `advice`, if
-  // there is some, goes behind the message of the errors that nothing listens: NotFound and Unavailable.
+  // The same for a server that listens already: waits only while the server's queue of clients is full. `advice` is
+  // appended to the message if nothing listens (NotFound, Unavailable); it may be empty.
   static absl::StatusOr<Channel> ConnectToListening(const std::string& path, Deadline deadline,
                                                     absl::string_view advice, ChannelOptions options = {});
   // One end of a connection. Sends the hello without waiting; if that fails, the first Send reports it.
@@ -122,7 +122,7 @@ class Channel {
   // Ends both directions at once. May be called from any thread at any time.
   void Shutdown();
 
-  const std::string& name() const;  // of the peer, for messages
+  const std::string& name() const;  // names the peer, for messages
 
  private:
   class State;
@@ -138,7 +138,7 @@ absl::Status StatusOfReply(const Message& reply);
 // A Unix socket with a path, at which clients connect.
 class ChannelListener {
  public:
-  // `socket.allowed` is replaced by options.allowed. Errors: as UnixListener::Listen.
+  // options.allowed replaces `socket.allowed`. Errors: those of UnixListener::Listen.
   static absl::StatusOr<ChannelListener> Listen(const std::string& path, ChannelOptions options = {},
                                                 UnixListener::Options socket = {});
 

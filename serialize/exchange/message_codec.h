@@ -31,7 +31,7 @@ namespace tensorcask {
 struct Message {
   std::string topic;                   // any bytes; the two sides agree on the meaning
   std::vector<DecodedTensor> tensors;  // each a view and its metadata; at most 65536
-  absl::Status status;                 // of a reply: the result of the request. Payloads do not travel
+  absl::Status status;                 // in a reply: the result of the request. Its payloads are not sent
   uint64_t request = 0;                // the number of a request and of the reply to it; 0: no reply is awaited
   bool is_reply = false;
 };
@@ -54,7 +54,7 @@ struct ChannelOptions {
   // Receiving: limits (max_message_bytes counts one message with what it maps), allocator (may belong to a device),
   // device map.
   DecodeOptions decode;
-  AllowedPeers allowed = AllowedPeers::kSameUser;  // Connect and Listen
+  AllowedPeers allowed = AllowedPeers::kSameUser;  // who may be the peer, for Connect and Listen
 };
 
 namespace exchange {
@@ -63,18 +63,18 @@ namespace exchange {
 struct EncodedMessage {
   std::string body;
   absl::InlinedVector<absl::string_view, 4> inline_pieces;  // in order, none empty
-  uint64_t inline_bytes = 0;                                // of all inline_pieces
+  uint64_t inline_bytes = 0;                                // the total of inline_pieces
   std::vector<int> descriptors;                             // the tensors' own, and `copies`
   ScopedDescriptor copies;                                  // shared memory that elements were copied into, if any
   std::string small;                                        // the messages of small inline tensors
-  uint64_t shared_bytes = 0;                                // of the tensors in shared memory
+  uint64_t shared_bytes = 0;                                // the total of the tensors in shared memory
   absl::InlinedVector<RefPtr<RefCounted>, 1> owners;
 };
 
 // Fills *out, which must be empty. Freezes the memory of tensors that travel by descriptor; copies others into memory
 // of *recycled.
 // Errors: InvalidArgument for metadata that a tensor cannot have, for more than kMaxTensors tensors or
-// `max_descriptors` blocks of shared memory; as EncodeTensorToPieces.
+// `max_descriptors` blocks of shared memory; those of EncodeTensorToPieces.
 absl::Status EncodeMessage(const Message& message, const ChannelOptions& options, size_t max_descriptors,
                            RecycledMemory* recycled, EncodedMessage* out);
 

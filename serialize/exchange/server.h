@@ -83,7 +83,7 @@ struct ServerOptions {
 
 struct ServerStats {
   size_t num_clients = 0;    // now
-  uint64_t num_answers = 0;  // that were sent
+  uint64_t num_answers = 0;  // sent since Listen
   uint64_t sent_bytes = 0;
   uint64_t num_evicted = 0;  // clients that were disconnected to make room
 };
@@ -91,7 +91,7 @@ struct ServerStats {
 class Server {
  public:
   // `service` must outlive the server.
-  // Errors: as UnixListener::Listen; ResourceExhausted for no threads or descriptors.
+  // Errors: those of UnixListener::Listen; ResourceExhausted without threads or descriptors.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& path, Service* service,
                                                         ServerOptions options = {});
   // Ends all connections and waits for the answers that are being computed. After fork(2) a child's copy does nothing.

@@ -73,7 +73,7 @@ class SharedMemoryAllocator final : public Allocator {
     size_t max_total_bytes = 0;
   };
 
-  // Makes one such file as a trial.
+  // Makes one memory file as a trial.
   // Errors: Unimplemented if the system lacks them or their seals (Linux before 5.1); ResourceExhausted without a
   // descriptor for it; PermissionDenied in a sandbox.
   static absl::StatusOr<RefPtr<SharedMemoryAllocator>> Create(Options options);
@@ -84,7 +84,7 @@ class SharedMemoryAllocator final : public Allocator {
   void Deallocate(void* block, size_t bytes) override;
   int DescriptorOf(const void* block) const override;
 
-  // Of the blocks that are files now, whole pages.
+  // The size of the blocks that are files now, in whole pages.
   size_t total_bytes() const;
 
   // Makes the block of `buffer`, which is from this allocator, immutable for every process, this one included, so that

@@ -29,7 +29,7 @@ class Transport {
 
   // Descriptors that one call of SendAll may carry; 0 between hosts: all tensors then travel in the frames.
   virtual size_t max_descriptors() const = 0;
-  virtual const std::string& name() const = 0;  // of the peer, for messages
+  virtual const std::string& name() const = 0;  // names the peer, for messages
 
   virtual absl::Status SendAll(absl::Span<const absl::string_view> pieces, absl::Span<const int> descriptors,
                                Deadline deadline) = 0;

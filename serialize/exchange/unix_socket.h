@@ -154,7 +154,7 @@ class UnixSocket {
 class UnixListener {
  public:
   struct Options {
-    uint32_t mode = 0600;  // of the path, less the umask; clients need write permission to connect
+    uint32_t mode = 0600;  // permissions of the path, less the umask; clients need write permission
     int backlog = 128;     // clients that may wait to be accepted
     AllowedPeers allowed = AllowedPeers::kSameUser;
     // If false, Linux 6.16 and later refuse the descriptors of clients, from before they are accepted (EPERM).
@@ -201,7 +201,7 @@ class UnixListener {
   std::string path_;
   AllowedPeers allowed_;
   bool accepts_descriptors_;
-  uint64_t device_ = 0, inode_ = 0;  // of the path
+  uint64_t device_ = 0, inode_ = 0;  // those of the path
   OwnerProcess owner_;
 };
 
