@@ -1,6 +1,6 @@
 // Computes where the elements of a slice lie in the bytes of a stored tensor. Arithmetic only; reads nothing.
 //
-//   Layout from = ..., to = ...;                     // of equal dims: in the file, and in memory
+//   Layout from = ..., to = ...;                     // with equal dims: in the file, and in memory
 //   CASK_RETURN_IF_ERROR(SortAxes(&from, &to));      // now row-major order is the order of the file
 //   for (ElementRuns runs(from); ...; ) runs.Next(max_elements)
 
@@ -33,11 +33,11 @@ class ElementRuns {
   Run Next(int64_t max_elements);
 
  private:
-  DimVector dims_;  // of the axes outside a run
+  DimVector dims_;  // the axes outside a run
   DimVector strides_;
-  DimVector index_;     // of the current run, on these axes
-  int64_t length_ = 1;  // of each run
-  int64_t start_;       // of the current run
+  DimVector index_;     // where the current run is on these axes
+  int64_t length_ = 1;  // elements of each run
+  int64_t start_;       // position of the first element of the current run
   int64_t done_ = 0;    // elements of the current run
 };
 

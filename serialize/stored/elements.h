@@ -43,7 +43,7 @@ struct ElementOptions {
   // kMap, elements are copied and checked in one pass.
   ReadStrategy strategy = ReadStrategy::kRead;
   int num_threads = 1;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
 };
 
 // The tensor, row-major.
@@ -52,8 +52,8 @@ absl::StatusOr<Tensor> ReadElements(const ByteSource& source, const StoredTensor
 // The same in the order of the source, without a copy: a view with the strides of tensor.layout.
 absl::StatusOr<TensorView> ReadElementsAsStored(const ByteSource& source, const StoredTensor& tensor,
                                                 const ElementOptions& options);
-// Into a view with the dtype and shape of the tensor and any strides, on the host or a device (whose errors it then
-// returns, too). Requires: out->CheckWritable().
+// Reads into a view with the dtype and shape of the tensor and any strides, on the host or a device (whose errors it
+// then returns, too). Requires: out->CheckWritable().
 absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options,
                               TensorView* out);
 
@@ -63,13 +63,14 @@ bool AreReadInPlace(const StoredTensor& tensor);
 // True if options.verify is set, the tensor has a checksum, and its bytes were not verified before.
 bool MustVerify(const StoredTensor& tensor, const ElementOptions& options);
 
-// Compares the checksum that was computed of the stored bytes with that of the tensor. Requires: that exists. Errors:
-// DataLoss with both values, as they are stored, marked as MarkWrongChecksum does
+// Compares the checksum that was computed of the stored bytes with that of the tensor. Requires: the tensor has a
+// checksum. Errors: DataLoss with both values, as they are stored, marked as MarkWrongChecksum does
 // (serialize/io/damage_mark.h).
 absl::Status CompareChecksum(const StoredTensor& tensor, uint32_t computed);
 
 // The elements in `slice`, which lies in the shape; reads the bytes that hold them, and never verifies the checksum,
-// which covers the whole tensor. Requires for Into: *out has their dtype and shape; out->CheckWritable().
+// which covers the whole tensor. ReadSliceOfElementsInto requires that *out has their dtype and shape, and
+// out->CheckWritable().
 absl::StatusOr<Tensor> ReadSliceOfElements(const ByteSource& source, const StoredTensor& tensor,
                                            const TensorSlice& slice, const ElementOptions& options);
 absl::Status ReadSliceOfElementsInto(const ByteSource& source, const StoredTensor& tensor, const TensorSlice& slice,
@@ -79,8 +80,8 @@ uint64_t SliceMemory(const StoredTensor& tensor, const TensorSlice& slice, const
 
 // Whether the elements can be mapped: there are some, stored as in a row-major tensor, at an offset that suits them.
 bool CanMap(const StoredTensor& tensor);
-// In read-only memory that is mapped from the source. Requires: CanMap. Errors: also Unimplemented if the source cannot
-// be mapped, or has bools of other bytes than 0 and 1; then ReadElements gives the tensor or the error.
+// The tensor in read-only memory that is mapped from the source. Requires: CanMap. Errors: also Unimplemented if the
+// source cannot be mapped, or has bools of other bytes than 0 and 1; then ReadElements gives the tensor or the error.
 absl::StatusOr<Tensor> MapElements(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options);
 
 // The elements from front to back, verified each time if options.verify is set, because the caller may keep blocks of a
@@ -94,7 +95,7 @@ absl::StatusOr<std::unique_ptr<ElementStream>> OpenElements(const ByteSource& so
 // Reads all bytes, compares the checksum if there is one (whatever options.verify says), and checks bools. Keeps
 // nothing.
 absl::Status VerifyElements(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options);
-// The same if MustVerify.
+// The same if MustVerify returns true.
 absl::Status VerifyOnce(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options);
 
 }  // namespace tensorcask::stored

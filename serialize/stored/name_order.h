@@ -21,7 +21,7 @@ namespace tensorcask::stored {
 // 2^32 names.
 std::vector<uint32_t> NameOrder(absl::Span<const absl::string_view> names);
 
-// The same of names[i].name.
+// The same for named[i].name.
 template <typename Named>
 std::vector<uint32_t> OrderByName(const std::vector<Named>& named) {
   std::vector<absl::string_view> names;

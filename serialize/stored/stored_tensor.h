@@ -28,14 +28,14 @@ namespace tensorcask::stored {
 struct StoredTensor {
   DType dtype = DType::kInvalid;
   TensorShape shape;
-  uint64_t offset = 0;        // of the first byte in the source
-  uint64_t stored_bytes = 0;  // in the source
+  uint64_t offset = 0;        // the first byte in the source
+  uint64_t stored_bytes = 0;  // the size in the source
   // 1 to 7: the elements have so many bits, the first one begins with the lowest bit of the first byte, and in memory
   // each takes a byte. 0: they have the size that they have in memory.
   int packed_bits = 0;
   bool big_endian = false;       // only for elements that are not packed
   std::optional<Layout> layout;  // the order in the source; nullopt: row-major. Only for elements that are not packed
-  Checksum checksum;             // of the stored bytes
+  Checksum checksum;             // that of the stored bytes
   // Tensors of a reader with equal ids have the same stored bytes, which are verified once (verified_once.h). 0: they
   // are verified each time.
   uint64_t storage_id = 0;

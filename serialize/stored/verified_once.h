@@ -1,7 +1,7 @@
 // Remembers which storages of a file were read and had the checksum that is stored, so that a reader verifies each of
 // them once.
 //
-//   VerifiedOnce verified;                 // of one reader
+//   VerifiedOnce verified;                 // one for each reader
 //   options.verified = &verified;          // elements.h asks it, and tells it
 //
 // Thread-safe.

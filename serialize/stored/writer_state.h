@@ -41,7 +41,7 @@ class WriterState {
     return status;
   }
 
-  // As Keep, of the last step of the writer.
+  // As Keep, for the last step of the writer.
   absl::Status Finish(absl::Status status) {
     status_ = status.ok() ? absl::FailedPreconditionError(absl::StrCat(path_, ": is finished")) : status;
     return status;

@@ -30,9 +30,9 @@ namespace tensorcask::stored {
 // Errors: InvalidArgument if `part` has another dtype or shape than what was declared.
 absl::Status CheckIsDeclared(const TensorView& part, DType dtype, const TensorShape& shape);
 
-// For files whose elements are appended: whether `part`, at `slice` of a tensor of `shape`, goes on in row-major order
-// behind the `bytes_before` bytes that were added, and can be read. Requires: `part` has the shape of the slice.
-// Errors: InvalidArgument if not; as CheckCanBeRead.
+// For files whose elements are appended: whether `part`, at `slice` of a tensor of `shape`, continues in row-major
+// order after the `bytes_before` bytes that were added, and can be read. Requires: `part` has the shape of the slice.
+// Errors: InvalidArgument if not; those of CheckCanBeRead.
 absl::Status CheckFollows(const TensorView& part, const TensorSlice& slice, const TensorShape& shape,
                           uint64_t bytes_before);
 
@@ -40,11 +40,12 @@ absl::Status CheckFollows(const TensorView& part, const TensorSlice& slice, cons
 absl::Status CheckCanBeRead(const TensorView& part);
 
 // Calls fn for successive pieces of the elements, in row-major order. Memory that may change meanwhile is read in
-// place: fn must not read its bytes twice (changing_memory.h). Errors: as ForEachRowMajorPiece; errors of the device.
+// place: fn must not read its bytes twice (changing_memory.h). Errors: those of ForEachRowMajorPiece; errors of the
+// device.
 absl::Status ForEachPieceOnce(const TensorView& part, size_t max_bytes,
                               absl::FunctionRef<absl::Status(absl::string_view bytes)> fn);
 
-// The error of a writer that is to finish without all elements of a declared tensor: FailedPrecondition.
+// The error of a writer that cannot finish because elements of a declared tensor are missing: FailedPrecondition.
 absl::Status Incomplete(bool has_part);
 
 }  // namespace tensorcask::stored
