@@ -33,7 +33,7 @@ class AxisIndex {
   static AxisIndex All() { return Slice(std::nullopt, std::nullopt); }
 
   bool is_slice() const { return is_slice_; }
-  std::optional<int64_t> start() const { return start_; }  // of an element: the element
+  std::optional<int64_t> start() const { return start_; }  // for an index of one element: that element
   std::optional<int64_t> end() const { return end_; }
   int64_t step() const { return step_; }
 
@@ -41,13 +41,13 @@ class AxisIndex {
   AxisIndex(std::optional<int64_t> start, std::optional<int64_t> end, int64_t step)
       : start_(start), end_(end), step_(step), is_slice_(true) {}
 
-  std::optional<int64_t> start_;  // of an element: the element
+  std::optional<int64_t> start_;  // for an index of one element: that element
   std::optional<int64_t> end_;
   int64_t step_;
   bool is_slice_ = false;
 };
 
-// Errors: InvalidArgument for more indices than axes; as TensorView::Select and Slice.
+// Errors: InvalidArgument for more indices than axes; those of TensorView::Select and Slice.
 absl::StatusOr<TensorView> IndexView(const TensorView& view, absl::Span<const AxisIndex> index);
 
 }  // namespace tensorcask

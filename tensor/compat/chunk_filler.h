@@ -48,7 +48,8 @@ class ChunkFiller {
     friend bool operator!=(const Range& a, const Range& b) { return !(a == b); }
   };
 
-  // For all elements of *tensor, which gets `dtype` and memory. Errors: as ResizableTensor::MutableRawData.
+  // Makes a filler for all elements of *tensor, which gets `dtype` and memory. Errors: those of
+  // ResizableTensor::MutableRawData.
   static absl::StatusOr<ChunkFiller> Create(ResizableTensor* tensor, DType dtype,
                                             size_t max_ranges = kDefaultMaxRanges);
 

@@ -102,7 +102,7 @@ class TensorHandle {
   // A new object on the same buffer, with default metadata.
   explicit TensorHandle(const TensorView& view) : TensorHandle(MakeRef<TensorObject>(view.Alias(), TensorMetadata())) {}
   // The same with metadata.
-  // Errors: InvalidArgument as TensorMetadata::Validate, and for a channels-last memory format that is not the one of
+  // Errors: those of TensorMetadata::Validate; InvalidArgument for a channels-last memory format that is not the one of
   // `view`.
   static absl::StatusOr<TensorHandle> Create(const TensorView& view, TensorMetadata metadata);
 
@@ -112,7 +112,7 @@ class TensorHandle {
   // Null if undefined. For comparing identities and for reading without another reference: the pointer is valid while a
   // handle on the object exists.
   const TensorObject* object() const { return object_.get(); }
-  int64_t use_count() const { return object_.use_count(); }  // of the object: handles on it; 0 if undefined
+  int64_t use_count() const { return object_.use_count(); }  // handles on the object; 0 if undefined
   int64_t weak_use_count() const { return object_ ? object_->weak_use_count() : 0; }  // weak handles on it, + 1
 
   // Errors of all: FailedPrecondition if undefined.
@@ -135,7 +135,7 @@ class TensorHandle {
   // A new object for fn(view), a TensorView or a StatusOr of one: any of TensorView's operations. The new object gets
   // the device, requires_grad if its dtype may have it, and the memory format if the strides still have it. It does not
   // get name and attributes, and is not frozen.
-  // Errors: fn's; FailedPrecondition if undefined.
+  // Errors: those of fn; FailedPrecondition if undefined.
   template <typename Fn>
   absl::StatusOr<TensorHandle> View(Fn&& fn) const {
     CASK_RETURN_IF_ERROR(CheckDefined("View"));
@@ -174,18 +174,18 @@ class TensorHandle {
 
   // Cannot be undone. (Freezing a frozen object is not an error.)
   absl::Status Freeze();
-  // Errors: as Create.
+  // Errors: those of Create.
   absl::Status SetMetadata(TensorMetadata metadata);
-  // As TensorView's functions, with the same errors. Here and below, a channels-last memory format that no longer fits
-  // the strides becomes kContiguous.
+  // These change the view as TensorView's functions do, with the same errors. Here and below, a channels-last memory
+  // format that no longer fits the strides becomes kContiguous.
   absl::Status SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides);
   absl::Status SetOffset(int64_t offset);
   absl::Status ResizeDim(int rank);
   // Another view, of any dtype and shape; the metadata stays. Error: InvalidArgument if requires_grad is set and the
   // new dtype cannot have it.
   absl::Status Replace(const TensorView& view);
-  // Dims, strides, offset, dtype, buffer (one more reference) and metadata of `source`; the freeze flag and the object
-  // stay (c10's shallow_copy_from). Error: FailedPrecondition also if `source` is undefined.
+  // Takes over dims, strides, offset, dtype, buffer (one more reference) and metadata of `source`; the freeze flag and
+  // the object stay (c10's shallow_copy_from). Error: FailedPrecondition also if `source` is undefined.
   absl::Status AdoptMetadataFrom(const TensorHandle& source);
 
   // ---- Elements -----------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class TensorHandle {
   // kWriteThrough always writes in place (lazy clones keep the old elements), and refuses elements that overlap.
   //
   // Errors, and nothing has changed: FailedPrecondition if undefined, if frozen and a new buffer is needed, and for a
-  // buffer without data; InvalidArgument and OutOfRange as IndexView, Expand and Copy; ResourceExhausted.
+  // buffer without data; those of IndexView, Expand and Copy (InvalidArgument, OutOfRange); ResourceExhausted.
   absl::Status Assign(absl::Span<const AxisIndex> index, const TensorView& value, AssignMode mode);
 
  private:

@@ -8,7 +8,7 @@
 //       Empty(TensorShape({2, 3, 4, 5}), half.WithMemoryFormat(MemoryFormat::kChannelsLast2d));
 //
 // 8 bytes, passed by value; setters return a changed copy. Defaults: float32, cpu, contiguous, false. PyTorch's layout
-// and pinned_memory are left out: every tensor here is strided, and pinning is a matter of the allocator.
+// and pinned_memory are left out: every tensor here is strided, and pinned memory comes from PinnedAllocator.
 //
 // Source: c10/core/TensorOptions.h.
 

@@ -95,7 +95,7 @@ class ResizableTensor {
   // ---- Elements -----------------------------------------------------------------------------------------------------
 
   // The elements. Null only if there are none. T may be the class of an object.
-  // Errors: InvalidArgument, naming both, if T is not the element type of dtype(); as CheckFullyInitialized.
+  // Errors: InvalidArgument, naming both, if T is not the element type of dtype(); those of CheckFullyInitialized.
   template <typename T>
   absl::StatusOr<const ElementOf<T>*> Data() const {
     CASK_RETURN_IF_ERROR(CheckData(kDTypeOf<T>));
@@ -115,7 +115,7 @@ class ResizableTensor {
   // The same for a dtype known at run time. Errors: also those of Tensor::Create for a dtype that no tensor has.
   absl::StatusOr<void*> MutableRawData(DType dtype);
 
-  // The elements, sharing the memory. Errors: as CheckFullyInitialized.
+  // The elements, sharing the memory. Errors: those of CheckFullyInitialized.
   absl::StatusOr<TensorView> View() const;
   absl::StatusOr<Tensor> ToTensor() const;
 
@@ -127,10 +127,10 @@ class ResizableTensor {
   // int64_t; FailedPrecondition if external memory is too small.
   absl::Status Resize(absl::Span<const int64_t> dims);
   // Sets the dims, as Resize does, and keeps the elements in row-major order: the first num_elements() of both shapes,
-  // as PyTorch's resize_ does. Elements behind those that were there are undefined (objects: empty, unless the memory
+  // as PyTorch's resize_ does. Elements after those that were there are undefined (objects: empty, unless the memory
   // had room for them). If there is not enough memory, or it is shared, the elements move to new memory; the options
-  // decide about memory that is too large. Errors: as Resize; ResourceExhausted; FailedPrecondition for memory without
-  // data.
+  // decide about memory that is too large. Errors: those of Resize; ResourceExhausted; FailedPrecondition for memory
+  // without data.
   absl::Status ResizeAndKeep(absl::Span<const int64_t> dims);
   // Resize to the dims of `other`. Errors: also InvalidArgument unless `other` is contiguous.
   absl::Status ResizeLike(const TensorView& other);
@@ -143,7 +143,7 @@ class ResizableTensor {
   // the dims change. Otherwise all elements move to new memory for at least dim(0) * (1 + growth_percent / 100) rows,
   // rounded up, which is then reserved. Without memory this is Resize.
   // Errors: InvalidArgument for a scalar, if `num` or growth_percent is negative or growth_percent not finite, or if
-  // the size in bytes exceeds int64_t; ResourceExhausted; FailedPrecondition as above.
+  // the size in bytes exceeds int64_t; ResourceExhausted; FailedPrecondition if external memory is too small.
   absl::Status Extend(int64_t num, double growth_percent);
 
   // Keeps the first `outer` rows of axis 0. The memory stays, so Extend can use the rest of it.
@@ -174,11 +174,11 @@ class ResizableTensor {
   // needs new memory. A source that overlaps this memory is copied as if it had been copied aside (copy.h). If the
   // dtype of the source is not initialised, this tensor's becomes so, too.
   // Errors: FailedPrecondition if the source has a dtype but no memory or data, or if external memory is too small or
-  // misaligned; as Resize; ResourceExhausted.
+  // misaligned; those of Resize; ResourceExhausted.
   absl::Status CopyFrom(const TensorView& source);
   absl::Status CopyFrom(const ResizableTensor& source);
 
-  // A copy in new memory, with the same options. Errors: as CopyFrom.
+  // A copy in new memory, with the same options. Errors: those of CopyFrom.
   absl::StatusOr<ResizableTensor> Clone() const;
 
  private:

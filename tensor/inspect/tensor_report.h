@@ -77,8 +77,8 @@ struct TensorReport {
   bool overlaps = false;  // Layout::HasInternalOverlap
   MemoryFormat suggested_format = MemoryFormat::kContiguous;
   std::optional<BufferReport> buffer;  // empty without elements
-  std::optional<ObjectReport> object;  // of handles
-  TensorMetadata metadata;             // of handles; default for tensors and views
+  std::optional<ObjectReport> object;  // set for handles only
+  TensorMetadata metadata;             // that of a handle; default for tensors and views
 
   // Bytes kept alive per byte of the elements: 1 for a tensor that uses its whole memory, 100 for one row of a hundred,
   // less than 1 if elements repeat. Empty without elements, and if tensor_bytes is empty.

@@ -95,18 +95,19 @@ absl::StatusOr<DLPackPtr> ToDLPack(const TensorView& view, const DLPackExportOpt
 
 // The same in the legacy form. Read-only memory needs a copy here, because the form has no read-only flag and the
 // consumer may write.
-// Errors: as above; FailedPrecondition for read-only memory under kNever; Unimplemented for elements under a byte.
+// Errors: those of ToDLPack; FailedPrecondition for read-only memory under kNever; Unimplemented for elements under a
+// byte.
 absl::StatusOr<LegacyDLPackPtr> ToLegacyDLPack(const TensorView& view, const DLPackExportOptions& options = {});
 
 // ---- In -------------------------------------------------------------------------------------------------------------
 
 struct DLPackImportOptions {
   DLPackCopy copy = DLPackCopy::kIfNeeded;
-  // All elements will be written before one is read: under kNever, bools are not looked at, whatever bytes they have.
+  // All elements will be written before one is read: under kNever, the bytes of bools are not checked.
   bool is_output = false;
   // Legacy tensors have no read-only flag. false: they are treated as read-only, and the first mutable access copies.
   bool legacy_is_writable = false;
-  // Of a copy, now or at the first mutable access; null: CpuAllocator::Default(). Data on a device requires an
+  // Allocates a copy, now or at the first mutable access; null: CpuAllocator::Default(). Data on a device requires an
   // allocator of that device.
   RefPtr<Allocator> allocator = CpuAllocator::Default();
 };

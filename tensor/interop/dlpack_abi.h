@@ -3,8 +3,8 @@
 //   #include <dlpack/dlpack.h>   // the DLPack project's own header, if you use it
 //   auto* tensor = reinterpret_cast<tensorcask::dlpack::DLManagedTensor*>(theirs);   // the layouts are the same
 //
-// Ours live in a namespace of their own, so that both headers fit into one file. dlpack.h in this room makes and takes
-// these structs; most programs only pass the pointers on.
+// Ours live in a namespace of their own, so that both headers fit into one file. tensor/interop/dlpack.h exports and
+// imports these structs; most programs only pass the pointers on.
 //
 // Source: https://github.com/dmlc/dlpack, include/dlpack/dlpack.h, and the rules of 1.2 for strides.
 
@@ -53,7 +53,7 @@ enum DLDataTypeCode : uint8_t {
 
 struct DLDataType {
   uint8_t code;
-  uint8_t bits;    // of one lane
+  uint8_t bits;    // the size of one lane
   uint16_t lanes;  // 1, unless the element is a short vector
 };
 

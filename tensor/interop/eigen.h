@@ -139,7 +139,7 @@ void EigenMatrix(const TensorView&&) = delete;
 template <typename T, int N>
 using EigenTensorMap = Eigen::TensorMap<Eigen::Tensor<T, N, Eigen::RowMajor, Eigen::Index>>;
 
-// Of a Tensor only: Eigen's tensors have no strides.
+// For a Tensor only: Eigen's tensors have no strides.
 template <typename T, int N>
 absl::StatusOr<EigenTensorMap<T, N>> EigenTensor(internal::EigenSource<T, Tensor>& tensor) {
   CASK_ASSIGN_OR_RETURN(T* const data, (internal::EigenData<T, N>(tensor)));

@@ -15,8 +15,8 @@
 //   below 10 MiB       large   20 MiB
 //   10 MiB and more    large   the size, rounded up to 2 MiB
 //
-// A request gets the smallest cached block of its pool and stream that is large enough, of equal ones the one at the
-// lowest address. The rest of the block is split off if it has at least 512 bytes (small pool) or more than 1 MiB
+// A request gets the smallest cached block of its pool and stream that is large enough; among equal ones, the one at
+// the lowest address. The rest of the block is split off if it has at least 512 bytes (small pool) or more than 1 MiB
 // (large pool). A freed block merges with its free neighbours.
 //
 // With CachingOptions::expandable_segments, each stream and pool has one segment instead, which reserves 9/8 of the
@@ -79,9 +79,10 @@ class StagedMemory;
 class CachingAllocator final : public Allocator {
  public:
   static constexpr size_t kMinBlockBytes = 512;
-  static constexpr size_t kSmallBytes = size_t{1} << 20;           // requests up to this size use the small pool
-  static constexpr size_t kSmallSegmentBytes = size_t{2} << 20;    // segments of the small pool
-  static constexpr size_t kLargeSegmentBytes = size_t{20} << 20;   // of the large pool, below kMinOwnSegmentBytes
+  static constexpr size_t kSmallBytes = size_t{1} << 20;         // requests up to this size use the small pool
+  static constexpr size_t kSmallSegmentBytes = size_t{2} << 20;  // segments of the small pool
+  static constexpr size_t kLargeSegmentBytes = size_t{20}
+                                               << 20;  // segments of the large pool, below kMinOwnSegmentBytes
   static constexpr size_t kMinOwnSegmentBytes = size_t{10} << 20;  // larger requests get their own segment
   static constexpr size_t kRoundLargeBytes = size_t{2} << 20;      // own segments: multiples of it
 
@@ -163,7 +164,7 @@ class CachingAllocator final : public Allocator {
     char* start = nullptr;
     size_t bytes = 0;
     size_t requested_bytes = 0;
-    int64_t id = 0;  // of the allocation
+    int64_t id = 0;  // the number of the allocation
     bool allocated = false;
     bool mapped = true;                 // false: addresses without memory; in no pool's free_blocks
     Expandable* expandable = nullptr;   // its segment, if that is expandable
@@ -202,12 +203,12 @@ class CachingAllocator final : public Allocator {
   };
   struct Request {
     size_t requested_bytes = 0;
-    size_t bytes = 0;          // of the block
-    size_t segment_bytes = 0;  // of a new segment
+    size_t bytes = 0;          // the size of the block
+    size_t segment_bytes = 0;  // the size of a new segment
     StreamId stream = kDefaultStream;
     PoolPair* pair = nullptr;
     Pool* pool = nullptr;
-    absl::Status error;  // of the last attempt to get a new segment
+    absl::Status error;  // why the last attempt to get a new segment failed
   };
   using Blocks = std::unordered_map<const void*, std::unique_ptr<Block>>;
   using BlockNode = Blocks::node_type;
@@ -238,7 +239,7 @@ class CachingAllocator final : public Allocator {
   void RemoveBlock(const Block* block);
   // Joins a block with its neighbours: free with free, unmapped with unmapped. Returns the joined block.
   Block* JoinNeighbours(Block* block);
-  // Of expandable segments (caching_allocator_expandable.cc).
+  // For expandable segments (caching_allocator_expandable.cc).
   absl::StatusOr<Expandable*> ExpandableOf(const Request& request);
   Block* ExpandSegment(Request& request);
   Block* FindGap(const Expandable& segment, size_t bytes) const;
@@ -265,7 +266,7 @@ class CachingAllocator final : public Allocator {
   std::map<std::string, std::unique_ptr<PoolPair>, std::less<>> private_;  // by tag
   int64_t next_pool_id_ = 1;
   Blocks blocks_;         // by start
-  BlockNode spare_node_;  // of the last block that went away; what splits and joins again and again allocates nothing
+  BlockNode spare_node_;  // kept from the last removed block, so that repeated splits and joins allocate nothing
   std::vector<std::unique_ptr<Expandable>> expandable_;
   internal::PendingFrees frees_;
   std::vector<std::function<bool()>> miss_callbacks_;

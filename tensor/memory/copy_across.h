@@ -32,7 +32,7 @@ namespace tensorcask {
 // *to on a device, they are read and written back.
 //
 // Errors: InvalidArgument if dtypes or dims differ, if two indices of *to name one element, if two views on a device
-// overlap, or for a stream that does not exist; ResourceExhausted; as TensorBuffer::EnsureMutable; errors of the
+// overlap, or for a stream that does not exist; ResourceExhausted; those of TensorBuffer::EnsureMutable; errors of the
 // devices.
 absl::Status CopyAcross(const TensorView& from, TensorView* to, StreamId stream = kDefaultStream);
 

@@ -6,8 +6,8 @@
 //   RefPtr<CachingAllocator> cache = CachingAllocator::Make(*gpu);
 //
 // Works in the primary context of the device, as CUDA's runtime and PyTorch do, so addresses are valid in all of
-// them. Stream 0 is the default stream of the context; streams of CreateStream do not wait for it. AdoptStream makes
-// streams of other libraries known.
+// them. Stream 0 is the default stream of the context; streams of CreateStream do not wait for it. AdoptStream gives
+// streams of other libraries an id.
 
 #ifndef TENSORCASK_TENSOR_MEMORY_CUDA_BACKEND_H_
 #define TENSORCASK_TENSOR_MEMORY_CUDA_BACKEND_H_

@@ -78,7 +78,7 @@ class DeviceBackend : public RefCounted {
   virtual absl::Status DestroyStream(StreamId stream) = 0;
   // Waits until all work of the stream has finished.
   virtual absl::Status Synchronize(StreamId stream) = 0;
-  // Whether it has. The default implementation asks an event.
+  // True if all work of the stream has finished. The default implementation queries an event.
   virtual absl::StatusOr<bool> IsIdle(StreamId stream);
   // Waits until all work of all streams of the device has finished, of other libraries in its context, too.
   virtual absl::Status SynchronizeAll() = 0;

@@ -56,10 +56,11 @@ class HostCachingAllocator final : public Allocator {
   // If the system refuses membarrier(2), each thread keeps its blocks until it ends.
   uint64_t Trim();
 
-  // With rounding. What threads keep counts as cached, unless the system refuses membarrier(2): then it counts as used.
+  // Sizes after rounding. What threads keep counts as cached, unless the system refuses membarrier(2): then it counts
+  // as used.
   struct Statistics {
-    uint64_t used_bytes = 0;    // of blocks in use
-    uint64_t cached_bytes = 0;  // of kept blocks
+    uint64_t used_bytes = 0;    // the size of blocks in use
+    uint64_t cached_bytes = 0;  // the size of kept blocks
     int64_t from_below = 0;     // blocks that came from the allocator below; Allocate served all others with kept ones
   };
   // Waits for each thread that is in a call of this allocator.
@@ -81,7 +82,7 @@ class HostCachingAllocator final : public Allocator {
   void DeallocateSlowly(void* block, size_t bytes);
 
   const uint64_t id_;                  // unique in the process
-  const size_t max_thread_bytes_;      // of a larger block that a thread keeps
+  const size_t max_thread_bytes_;      // the size of the largest block that a thread keeps
   const RefPtr<PoolAllocator> small_;  // powers of two
   const RefPtr<PoolAllocator> large_;  // exact sizes
   mutable std::mutex mutex_;

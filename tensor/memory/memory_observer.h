@@ -35,7 +35,7 @@ struct MemoryEvent {
   int64_t bytes = 0;            // as requested; negative for a free
   int64_t total_allocated = 0;  // bytes of this allocator in use after the event
   // What the allocator holds, with what it keeps of freed memory, before a free and after an allocation
-  // (Allocator::reserved_bytes). Of one that keeps nothing: total_allocated.
+  // (Allocator::reserved_bytes). For an allocator that keeps nothing: total_allocated.
   int64_t total_reserved = 0;
   Device device;
 };
@@ -71,7 +71,7 @@ void ReportMemoryEvent(const MemoryEvent& event);
 // Reports the events of another allocator.
 class ObservedAllocator final : public Allocator {
  public:
-  // `device`: what events say.
+  // `device` becomes MemoryEvent::device.
   static RefPtr<ObservedAllocator> Make(RefPtr<Allocator> allocator, Device device = {});
 
   absl::string_view name() const override { return allocator_->name(); }

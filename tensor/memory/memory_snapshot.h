@@ -41,7 +41,7 @@ struct MemorySegment {
   size_t active_bytes = 0;  // allocated or awaiting free
   StreamId stream = kDefaultStream;
   bool is_large = false;
-  int64_t pool_id = 0;  // of a private pool; 0: the pool of all others
+  int64_t pool_id = 0;  // the number of a private pool; 0: the common pool
   std::string pool;     // the tag of that pool
   bool is_expandable = false;
   std::vector<MemoryBlock> blocks;
@@ -49,12 +49,12 @@ struct MemorySegment {
 
 struct MemorySnapshot {
   std::string device;                   // as Device::ToString writes it
-  int32_t device_index = 0;             // of the device, among those of its type
+  int32_t device_index = 0;             // the number of the device among those of its type
   std::vector<MemorySegment> segments;  // in order of address
 
   // An object with the field "segments", whose entries have the fields of torch.cuda.memory_snapshot(): "device",
   // "address", "total_size", "allocated_size", "active_size", "stream", "segment_type" ("small", "large"), and "blocks"
-  // of "address", "size", "requested_size" and "state" ("active_allocated", "active_pending_free", "inactive").
+  // with "address", "size", "requested_size" and "state" ("active_allocated", "active_pending_free", "inactive").
   std::string ToJson() const;
 
   // The same as the file that torch.cuda.memory._dump_snapshot writes, for https://pytorch.org/memory_viz: a pickle of

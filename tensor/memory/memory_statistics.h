@@ -63,7 +63,7 @@ struct MemoryStatistics {
   int64_t ooms = 0;           // allocations that failed because memory was exhausted
 
   void ResetPeak();
-  void ResetAccumulated();  // of alloc_retries and ooms as well
+  void ResetAccumulated();  // also sets alloc_retries and ooms to 0
   // A table with a line for each number.
   std::string ToString() const;
 };

@@ -53,7 +53,7 @@ class PinnedAllocator final : public Allocator {
   absl::string_view name() const override { return "pinned"; }
   void* Allocate(size_t bytes) override { return internal::AllocateOrNull(*this, bytes); }
   // If the device gives no memory, all cached blocks are returned, and the device is asked once more.
-  // Errors: as DeviceBackend::AllocateHost; ResourceExhausted for more than 2^62 bytes.
+  // Errors: those of DeviceBackend::AllocateHost; ResourceExhausted for more than 2^62 bytes.
   absl::StatusOr<void*> TryAllocate(size_t bytes) override;
   void Deallocate(void* block, size_t bytes) override;
   BlockInfo Describe(const void* block) const override;

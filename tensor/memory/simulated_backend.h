@@ -113,7 +113,7 @@ class SimulatedBackend final : public DeviceBackend {
   };
   struct Stream {
     std::deque<Work> queue;
-    int64_t num_done = 0;       // of all work that was added
+    int64_t num_done = 0;       // how much of the work that was added has finished
     bool is_executing = false;  // a thread executes the first work of the queue
   };
   struct Failure {

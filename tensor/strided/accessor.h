@@ -4,7 +4,7 @@
 //   CASK_ASSIGN_OR_RETURN(const auto out, (Accessor<float, 2>::Create(result)));    // result: a non-const TensorView
 //   out(i, j) = in(j, i);
 //   in[i][j]         // in(i, j)
-//   in[i].dim(0)     // of the second axis
+//   in[i].dim(0)     // the size of the second axis
 //
 // Accessor borrows dims and strides from the view: three pointers, valid while that TensorView object stays unchanged.
 // PackedAccessor holds them by value, so it may outlive the view object, but not the buffer, and a Tensor will do, too;
@@ -115,7 +115,8 @@ class PackedAccessor {
   static_assert(std::is_same_v<Index, int64_t> || std::is_same_v<Index, int32_t>);
 
  public:
-  // Errors: as Accessor; InvalidArgument if a size, a stride or the distance between two elements does not fit Index.
+  // Errors: those of Accessor::Create; InvalidArgument if a size, a stride or the distance between two elements does
+  // not fit Index.
   static absl::StatusOr<PackedAccessor> Create(internal::AccessedView<T>& view) {
     CASK_ASSIGN_OR_RETURN(T* const data, (internal::AccessedData<T, N>(view)));
     PackedAccessor packed;

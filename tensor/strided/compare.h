@@ -23,8 +23,8 @@
 
 namespace tensorcask {
 
-// True if dtype, shape and the bits of all elements are equal: a NaN equals a NaN of the same bits, and 0 is not -0. Of
-// sub-byte elements (int4, float6, ...) only the bits of the value count.
+// True if dtype, shape and the bits of all elements are equal: a NaN equals a NaN of the same bits, and 0 is not -0.
+// For sub-byte elements (int4, float6, ...) only the bits of the value count.
 bool Equal(const TensorView& a, const TensorView& b);
 
 // Whether two NaNs at the same index, of any bits, are close.
@@ -36,7 +36,7 @@ enum class Nans : uint8_t { kDiffer, kEqual };
 //   |actual - expected| <= atol + rtol * |expected| if `expected` is finite; otherwise actual == expected
 //
 // So infinities are close to themselves, and a NaN is close to nothing, or with Nans::kEqual to a NaN alone. The rule
-// is not symmetric. Of complex numbers the absolute value of the difference counts, and a number is NaN if a part is.
+// is not symmetric. For complex numbers, the absolute value of the difference counts, and a number is NaN if a part is.
 // Integers, quantised integers and bools count as numbers; differences do not overflow. Objects have to be equal.
 // Requires: rtol and atol are not negative and not NaN.
 bool AllClose(const TensorView& actual, const TensorView& expected, double rtol = 1e-5, double atol = 1e-8,

@@ -2,7 +2,7 @@
 //
 //   absl::Status status = Copy(*images.Permute({0, 2, 3, 1}), &nhwc);   // each element of equal index
 //   status = Copy(*row.Expand({1000, 64}), &matrix, {/*num_threads=*/4});
-//   status = Fill(0.5, &view);                                          // of any dtype that holds 0.5
+//   status = Fill(0.5, &view);                                          // a view of any dtype that holds 0.5
 //
 // A destination is a view or a tensor. Both sides have the same dtype and dims: to broadcast, call TensorView::Expand
 // first; to convert, see convert.h. The copy merges axes, then copies runs, or blocks if the two sides have different
@@ -71,7 +71,7 @@ absl::Status FillOfAnotherDType(DType dtype, const TensorView& to);
 // T is an element type, an integer or floating type of C++ but for char (text is "a") and long double, or text:
 // std::string, absl::string_view, const char* (not null). Small floats, quantised and sub-byte integers are not
 // converted.
-// Errors: as above; InvalidArgument, naming *to, the value and the range of the dtype, if it does not fit.
+// Errors: those of all; InvalidArgument, naming *to, the value and the range of the dtype, if it does not fit.
 template <typename T>
 absl::Status Fill(const T& value, TensorView* to, const CopyOptions& options = {}) {
   static_assert(internal::kIsElement<T> || internal::kIsPlainValue<T>, "no tensor has elements of such values");

@@ -81,8 +81,8 @@ class Layout {
   absl::Span<const int64_t> dims() const { return {data(), static_cast<size_t>(rank_)}; }
   absl::Span<const int64_t> strides() const { return {data() + strides_at(), static_cast<size_t>(rank_)}; }
   int64_t offset() const { return offset_; }
-  // Of one axis, from the back when negative. Requires: -rank() <= axis < rank(). CHECKed in every build; the message
-  // has the axis and the layout.
+  // The size and the stride of one axis; negative axes count from the back. Requires: -rank() <= axis < rank(). CHECKed
+  // in every build; the message has the axis and the layout.
   int64_t dim(int axis) const { return data()[AxisFromFront(axis)]; }
   int64_t stride(int axis) const { return data()[strides_at() + AxisFromFront(axis)]; }
   int64_t num_elements() const { return num_elements_; }
@@ -132,7 +132,7 @@ class Layout {
                                int64_t step = 1) const {
     return Edited(*this, [&](Layout& result) { return result.EditSlice(axis, start, end, step); });
   }
-  // The part that `slice` selects of dims(). Errors: as TensorSlice::Apply.
+  // The part that `slice` selects of dims(). Errors: those of TensorSlice::Apply.
   absl::StatusOr<Layout> Slice(const TensorSlice& slice) const {
     return Edited(*this, [&](Layout& result) { return result.EditSlice(slice); });
   }
@@ -190,12 +190,12 @@ class Layout {
   // Errors: InvalidArgument if the number of elements differs, or if -1 could be anything (another dim is 0).
   absl::StatusOr<TensorShape> InferShape(absl::Span<const int64_t> dims) const;
   // The elements in the same row-major order under other dims.
-  // Errors: as InferShape; InvalidArgument if no strides give that order, so that only a copy could
+  // Errors: those of InferShape; InvalidArgument if no strides give that order, so that only a copy could
   // (TensorView::ReshapeOrCopy).
   absl::StatusOr<Layout> Reshape(absl::Span<const int64_t> dims) const {
     return Edited(*this, [&](Layout& result) { return result.EditReshape(dims); });
   }
-  // Axes first to last, both included, as one. Errors: as Reshape. Of rank 0: [1].
+  // Axes first to last, both included, as one. Rank 0 becomes [1]. Errors: those of Reshape.
   absl::StatusOr<Layout> Flatten(int64_t first = 0, int64_t last = -1) const {
     return Edited(*this, [&](Layout& result) { return result.EditFlatten(first, last); });
   }
@@ -227,15 +227,15 @@ class Layout {
   }
   absl::StatusOr<Layout> ViewAsReal() const;     // complex elements as pairs: a new last axis of size 2
   absl::StatusOr<Layout> ViewAsComplex() const;  // the inverse: needs a last axis of size 2 and stride 1, others even
-  // Any geometry over the same memory; the offset stays unless given. Errors: as Create.
+  // Any geometry over the same memory; the offset stays unless given. Errors: those of Create.
   absl::StatusOr<Layout> AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
                                    std::optional<int64_t> offset = std::nullopt) const {
     return Create(dims, strides, offset.value_or(offset_));
   }
-  // The same with the strides that FillStrides gives. Errors: as Create and FillStrides.
+  // The same with the strides that FillStrides gives. Errors: those of Create and of FillStrides.
   absl::StatusOr<Layout> SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) const;
   // Another size, or another stride, for one axis; negative axes count from the back.
-  // Errors: as Create; InvalidArgument for an axis outside.
+  // Errors: those of Create; InvalidArgument for an axis outside.
   absl::StatusOr<Layout> SetDim(int axis, int64_t dim) const;
   absl::StatusOr<Layout> SetStride(int axis, int64_t stride) const;
   // `rank` axes: the last ones are dropped, or new ones of size 0 and stride 0 are appended.
@@ -360,7 +360,8 @@ class Layout {
 static_assert(sizeof(Layout) == 104, "ten words inline, elements, offset, rank");
 
 // The shape to which both can be broadcast: axes are aligned at the last one, and a size of 1 becomes the other's size.
-// Errors: InvalidArgument, naming the axis, if two sizes differ and neither is 1, or if the result is no TensorShape.
+// Errors: InvalidArgument, naming the axis, if two sizes differ and neither is 1, or if the result is not a
+// TensorShape.
 absl::StatusOr<TensorShape> BroadcastShapes(const TensorShape& a, const TensorShape& b);
 
 }  // namespace tensorcask

@@ -27,7 +27,7 @@ class MaybeOwned {
   const T& operator*() const { return is_borrowed() ? *std::get<0>(value_) : std::get<1>(value_); }
   const T* operator->() const { return &**this; }
 
-  // The value for keeps: moved out if owned, copied if borrowed.
+  // The value itself: moved out if owned, copied if borrowed.
   T Take() && { return is_borrowed() ? T(*std::get<0>(value_)) : T(std::move(std::get<1>(value_))); }
 
  private:

@@ -30,9 +30,9 @@ namespace tensorcask {
 
 struct TensorMetadata {
   // Validate refuses more than this.
-  static constexpr size_t kMaxNameBytes = size_t{64} << 10;       // of the name, and of each key
+  static constexpr size_t kMaxNameBytes = size_t{64} << 10;       // the size of the name, and of each key
   static constexpr size_t kMaxAttributes = size_t{10} << 10;      // their number
-  static constexpr size_t kMaxAttributeBytes = size_t{16} << 20;  // of all keys and values together
+  static constexpr size_t kMaxAttributeBytes = size_t{16} << 20;  // the size of all keys and values together
 
   std::string name;  // any bytes; empty: none
   Device device;

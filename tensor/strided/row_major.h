@@ -29,14 +29,14 @@ absl::Status ForEachRowMajorPiece(const TensorView& view, size_t max_bytes,
 
 // The inverse: calls fill for successive blocks, none of them empty. `fill` writes the bytes of the next elements,
 // which are then assigned to the elements of *view. No block ends inside an element. For a contiguous view, blocks are
-// its own memory; for any other view, one block is reused. Requires: as above, and no two indices of *view name one
-// element.
+// its own memory; for any other view, one block is reused. Requires: as for ForEachRowMajorPiece, and no two indices of
+// *view name one element.
 //
 // A view on a device is filled, too: a contiguous one through the device's staging memory, of which the device copies
 // one part while `fill` writes the next; any other one through a copy of all elements on the host.
 //
-// Errors: the first error of fill (some elements may have been assigned); as TensorBuffer::EnsureMutable; errors of the
-// device.
+// Errors: the first error of fill (some elements may have been assigned); those of TensorBuffer::EnsureMutable; errors
+// of the device.
 absl::Status FillRowMajorPieces(TensorView* view, size_t max_bytes,
                                 absl::FunctionRef<absl::Status(absl::Span<char> block)> fill);
 

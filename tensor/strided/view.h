@@ -67,7 +67,7 @@ class TensorView {
   TensorView() = default;
   TensorView(const Tensor& tensor)  // NOLINT(google-explicit-constructor): a tensor is a view of itself
       : buffer_(tensor.buffer()), layout_(Layout::RowMajor(tensor.shape())), dtype_(tensor.dtype()) {}
-  // The same, with the tensor's own reference to the buffer. The tensor is then as if it was moved from.
+  // The same, with the tensor's own reference to the buffer. The tensor is then a moved-from one.
   TensorView(Tensor&& tensor)  // NOLINT(google-explicit-constructor)
       : layout_(Layout::RowMajor(tensor.shape())), dtype_(tensor.dtype()) {
     buffer_ = std::move(tensor).TakeBuffer();  // last, because RowMajor may throw
@@ -107,7 +107,7 @@ class TensorView {
   bool SharesBufferWith(const TensorView& other) const {  // the same root
     return buffer_ && other.buffer_ && buffer_->root() == other.buffer_->root();
   }
-  // Bytes [begin, end) of the buffer hold all elements. Without elements both are 0. (Of objects, this counts the C++
+  // Bytes [begin, end) of the buffer hold all elements. Without elements both are 0. (For objects, this counts the C++
   // objects and not what they own elsewhere.)
   struct ByteRange {
     size_t begin;
@@ -132,7 +132,7 @@ class TensorView {
   template <typename T>
   ElementOf<T>* mutable_data();
 
-  // Makes the memory writable as mutable_data does, but returns errors. Errors: as TensorBuffer::EnsureMutable.
+  // Makes the memory writable as mutable_data does, but returns errors. Errors: those of TensorBuffer::EnsureMutable.
   absl::Status EnsureMutable() { return buffer_ ? buffer_->EnsureMutable() : absl::OkStatus(); }
   // Errors: InvalidArgument if two indices name one element: the result of writing would depend on the order.
   absl::Status CheckWritable() const;
@@ -143,7 +143,7 @@ class TensorView {
                                    int64_t step = 1) const {
     return Edited([&](Layout& layout) { return layout.EditSlice(axis, start, end, step); });
   }
-  // The part that `slice` selects of dims(). Errors: as TensorSlice::Apply.
+  // The part that `slice` selects of dims(). Errors: those of TensorSlice::Apply.
   absl::StatusOr<TensorView> Slice(const TensorSlice& slice) const {
     return Edited([&](Layout& layout) { return layout.EditSlice(slice); });
   }
@@ -210,14 +210,15 @@ class TensorView {
   }
   absl::StatusOr<TensorView> BroadcastTo(const TensorShape& shape) const { return Expand(shape.dims()); }
 
-  // Any geometry over the whole buffer. Errors: as Layout::AsStrided; InvalidArgument if it leaves the buffer.
+  // Any geometry over the whole buffer. Errors: those of Layout::AsStrided; InvalidArgument if it leaves the buffer.
   absl::StatusOr<TensorView> AsStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
                                        std::optional<int64_t> offset = std::nullopt) const;
   // The bytes as elements of another dtype.
-  // Errors: as Layout::Bitcast; InvalidArgument if either dtype has no fixed size, if `dtype` is bool and this dtype is
-  // not (a bool is 0 or 1), or if the memory is not aligned for the new elements.
+  // Errors: those of Layout::Bitcast; InvalidArgument if either dtype has no fixed size, if `dtype` is bool and this
+  // dtype is not (a bool is 0 or 1), or if the memory is not aligned for the new elements.
   absl::StatusOr<TensorView> Bitcast(DType dtype) const;
-  // complex64 as float32, complex128 as float64, and back. Errors: as Layout's; InvalidArgument for other dtypes.
+  // complex64 as float32, complex128 as float64, and back. Errors: those of Layout's functions; InvalidArgument for
+  // other dtypes.
   absl::StatusOr<TensorView> ViewAsReal() const;
   absl::StatusOr<TensorView> ViewAsComplex() const;
 
@@ -255,7 +256,7 @@ class TensorView {
   // The same geometry over the same buffer, not frozen.
   TensorView Alias() const { return TensorView(Unchecked(), buffer_, layout_, dtype_); }
 
-  // Errors, and nothing has changed: FailedPrecondition if frozen; as Layout's function of the same name;
+  // Errors, and nothing has changed: FailedPrecondition if frozen; those of Layout's function of the same name;
   // InvalidArgument if elements would leave the buffer.
   absl::Status SetDimsAndStrides(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides);
   absl::Status SetDim(int axis, int64_t dim);

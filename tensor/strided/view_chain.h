@@ -30,7 +30,7 @@ namespace tensorcask {
 
 class ViewChain {
  public:
-  // Of a tensor, a view, or a StatusOr of one.
+  // Starts with a tensor, a view, or a StatusOr of one.
   explicit ViewChain(absl::StatusOr<TensorView> view) : view_(std::move(view)) {}
 
   ViewChain Slice(int64_t axis, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step = 1) const {
@@ -82,7 +82,7 @@ class ViewChain {
   ViewChain Contiguous(MemoryFormat format = MemoryFormat::kContiguous) const {
     return Then([&](const TensorView& view) { return view.Contiguous(format); });
   }
-  // A copy, in memory from where the elements have theirs. Errors: as tensorcask::ConvertTo.
+  // A copy, in memory from where the elements have theirs. Errors: those of tensorcask::ConvertTo.
   ViewChain ConvertTo(DType dtype) const {
     return Then([&](const TensorView& view) {
       return tensorcask::ConvertTo(view, dtype, MemoryFormat::kPreserve, {},
