@@ -7,7 +7,7 @@
 //   CASK_ASSIGN_OR_RETURN(Value config, FindValue(reader.values(), "model_config"));   // value_path.h
 //
 // Nothing outside of the file is opened: external links, external storage and virtual datasets are listed and not read,
-// and so are filters but gzip and shuffle. A .keras file is a zip archive with such a file in it: keras_file.h.
+// and so are filters other than gzip and shuffle. A .keras file is a zip archive with such a file in it: keras_file.h.
 //
 // Open reads the metadata of all objects. HDF5 has no checksums of elements, apart from what gzip adds. Const methods
 // are thread-safe.
@@ -47,22 +47,23 @@ class ReaderImpl;
 struct Hdf5ReaderOptions {
   ReadOptions read;
   DecodeLimits limits;
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of memory of the host
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
   // The dtype of elements that the file calls opaque, if they have its size: Keras stores bfloat16 so. Datasets with an
   // attribute dtype = "bfloat16" need no option. kInvalid: others are only listed.
   DType dtype_of_opaque_elements = DType::kInvalid;
-  // What the values and the lists of tensors of several readers take together; null: of this reader alone.
+  // The budget for the memory of the values and of the list of tensors. Several readers may share one; null: this
+  // reader gets its own.
   std::shared_ptr<ListingBudget> listing;
 };
 
 struct Hdf5Entry {
   std::string name;               // the path from the root group, without the first '/'
-  DType dtype = DType::kInvalid;  // kInvalid: it is not known, or the library has none for it
+  DType dtype = DType::kInvalid;  // kInvalid: it is not known, or this library has no such dtype
   TensorShape shape;
   bool is_chunked = false;
   bool is_filtered = false;        // its chunks are compressed or shuffled
-  uint64_t stored_bytes = 0;       // of the elements in the file
-  std::optional<uint64_t> offset;  // of the elements, if they are in one piece
+  uint64_t stored_bytes = 0;       // the size of the elements in the file
+  std::optional<uint64_t> offset;  // where the elements begin, if they are in one piece
   uint64_t storage_id = 0;         // equal for two names of one dataset
   // Not OK: it is only listed. Unimplemented: a form that is not read, or a link that is not followed.
   absl::Status read_status;
@@ -73,11 +74,12 @@ class Hdf5Reader {
   // Errors, naming the file: NotFound; DataLoss if the file is not HDF5, is cut short, or has no root group;
   // Unimplemented for a newer version; ResourceExhausted past a limit.
   static absl::StatusOr<Hdf5Reader> Open(const std::string& path, const Hdf5ReaderOptions& options = {});
-  // A file that is already open, a part of one (MakeWindow), or bytes in memory. Errors: as above.
+  // Opens a byte source: a file that is already open, a part of one (MakeWindow), or bytes in memory. Errors: those of
+  // Open.
   static absl::StatusOr<Hdf5Reader> OpenSource(std::shared_ptr<const ByteSource> source,
                                                const Hdf5ReaderOptions& options = {});
-  // True if a file that begins with these bytes may be HDF5. A user block in front of it, of up to 2048 bytes, is
-  // passed over if it is among them.
+  // True if a file that begins with these bytes may be HDF5. A user block of up to 2048 bytes in front of it is skipped
+  // if the bytes include it.
   static bool LooksLikeHdf5(absl::string_view first_bytes);
 
   Hdf5Reader(Hdf5Reader&&) noexcept;
@@ -98,14 +100,15 @@ class Hdf5Reader {
   // Errors, which name file and tensor: NotFound; Hdf5Entry::read_status; DataLoss; ResourceExhausted past
   // max_file_decoded_bytes or if memory cannot be allocated; from errno.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
-  // Into *out, which must have that dtype and shape (else InvalidArgument), any strides, on the host or a device.
+  // Reads into *out, which must have that dtype and shape (else InvalidArgument). It may have any strides, on the host
+  // or a device.
   absl::Status ReadInto(absl::string_view name, TensorView* out) const;
   // A part of a tensor. Reads only the bytes, or the chunks, that hold it.
   // Errors: also OutOfRange if the slice is outside the tensor; InvalidArgument if it has another rank.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   absl::Status ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const;
-  // In read-only memory that is mapped from the file; a copy for chunks, and where elements are not aligned or
-  // big-endian. The file must not change while it is mapped (ReadStrategy::kMap).
+  // The tensor in read-only memory that is mapped from the file; a copy for chunks, and where elements are not aligned
+  // or big-endian. The file must not change while it is mapped (ReadStrategy::kMap).
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
  private:

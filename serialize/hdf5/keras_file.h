@@ -37,10 +37,10 @@ bool LooksLikeKerasFile(absl::string_view first_bytes);
 
 // Texts are compared with their checksums, weights are not, unless they are deflated: VerifyWeights does that.
 // Errors, naming the file: those of ReadZipDirectory (serialize/zip/zip_directory.h) and Hdf5Reader::Open; DataLoss if
-// there are no weights, or a member has not its checksum; ResourceExhausted past a limit.
+// there are no weights, or if a member does not match its checksum; ResourceExhausted past a limit.
 absl::StatusOr<KerasFile> OpenKerasFile(const std::string& path, const Hdf5ReaderOptions& options = {});
 
-// Reads all weights and compares their checksum. Errors: DataLoss, naming file and member; of the source.
+// Reads all weights and compares their checksum. Errors: DataLoss, naming file and member; those of the source.
 absl::Status VerifyWeights(const KerasFile& model);
 
 }  // namespace tensorcask

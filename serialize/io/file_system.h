@@ -52,7 +52,7 @@ struct FileInfo {
 
 struct FilePermissions {
   uint32_t mode = 0;  // nine bits
-  uint32_t user = 0;  // of the owner
+  uint32_t user = 0;  // the owner
   uint32_t group = 0;
 };
 
@@ -64,7 +64,7 @@ struct ReadRange {
 
 // How the files of a system are read best. The defaults are those of a disk.
 struct ReadShape {
-  uint64_t piece_bytes = 512 << 10;  // of one read
+  uint64_t piece_bytes = 512 << 10;  // the size of one read
   int in_flight = 1;                 // reads at the same time
   uint64_t gap_bytes = 4096;         // bytes between two ranges that are read over rather than left out
   // Whether ReadManyAt reads ranges in one piece if they lie so near to each other. False: each range is a read.
@@ -173,11 +173,12 @@ class FileSystem {
   // Returns what RemoveUnlocked would return, and removes nothing. Sets *info to what is at the path; a symbolic link
   // is described itself, not its target. Sets *info also if it returns -EWOULDBLOCK, -EOPNOTSUPP or -EINVAL.
   virtual IoResult ProbeUnlocked(const std::string& path, FileInfo* info);
-  virtual IoResult Remove(const std::string& path) = 0;  // of a file; -EISDIR for a folder
+  virtual IoResult Remove(const std::string& path) = 0;  // removes a file; -EISDIR for a folder
   virtual IoResult MakeFolder(const std::string& path) = 0;
   virtual IoResult SyncFolder(const std::string& path) = 0;                // the names in it are durable
-  virtual IoResult Describe(const std::string& path, FileInfo* info) = 0;  // of what a link leads to
-  // Of the regular file `path`; links are not followed. -ENOENT if there is none, -EOPNOTSUPP if the system keeps none.
+  virtual IoResult Describe(const std::string& path, FileInfo* info) = 0;  // follows links
+  // The permissions of the regular file `path`; links are not followed. -ENOENT if there is none, -EOPNOTSUPP if the
+  // system keeps none.
   virtual IoResult PermissionsOf(const std::string& path, FilePermissions* permissions);
   virtual IoResult List(const std::string& path, std::vector<std::string>* names) = 0;  // sorted, without . and ..
 

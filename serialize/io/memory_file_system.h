@@ -33,7 +33,7 @@ class MemoryFileSystem final : public FileSystem {
   // there; open handles of the old file keep the old bytes.
   std::shared_ptr<const std::string> Find(const std::string& path) const;
   void Put(const std::string& path, absl::string_view bytes);
-  std::vector<std::string> Paths() const;  // of all files, sorted
+  std::vector<std::string> Paths() const;  // the paths of all files, sorted
   size_t open_handles() const;             // handles and mappings not yet given back
 
   IoResult OpenToRead(const std::string& path) override;

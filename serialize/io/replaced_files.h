@@ -20,8 +20,8 @@
 namespace tensorcask {
 
 struct ReplacedFiles {
-  std::string path;                  // of the file that the new one replaces in one step; "": there is none
-  std::vector<std::string> removed;  // afterwards
+  std::string path;                  // the file that the new one replaces in one step; "": there is none
+  std::vector<std::string> removed;  // files that are removed afterwards
   std::vector<std::string> beside;   // files that stay, although they are an archive of the same name in another form
   std::vector<std::string> notes;    // sentences on files that stay
 };
@@ -31,7 +31,7 @@ struct ReplacedFiles {
 absl::StatusOr<bool> HasFileAt(const std::string& path, FileSystem* file_system);
 
 // {path} if there is a regular file at `path`.
-// Errors: as HasFileAt.
+// Errors: those of HasFileAt.
 absl::StatusOr<ReplacedFiles> ReplacedFileAt(const std::string& path, FileSystem* file_system);
 
 // Each element of `sources` has the paths of the files of one archive that the call reads, first the file that lists

@@ -38,7 +38,7 @@ class BaseTensor {
   static absl::StatusOr<std::shared_ptr<const BaseTensor>> Create(const TensorView& view);
 
   const TensorView& elements() const { return elements_; }  // contiguous
-  // Errors: as HashElements.
+  // Errors: those of HashElements.
   absl::StatusOr<ContentHash> Hash() const;
 
  private:
@@ -59,17 +59,17 @@ class BaseLookup {
   };
   struct Location {
     FileSystem* file_system;
-    std::string prefix;  // of the checkpoint
+    std::string prefix;  // that of the checkpoint
   };
 
   virtual ~BaseLookup() = default;
 
-  // Errors: NotFound if there is no base of this name; of the file that holds it.
+  // Errors: NotFound if there is no base of this name; errors of the file that holds it.
   virtual absl::StatusOr<Info> FindBase(absl::string_view name) const = 0;
-  // Errors: as FindBase; of reading.
+  // Errors: those of FindBase; errors of reading.
   virtual absl::StatusOr<std::shared_ptr<const BaseTensor>> ReadBase(absl::string_view name) const = 0;
 
-  // What messages call the base: the prefix of a checkpoint, say.
+  // The name of the base in messages, such as the prefix of a checkpoint.
   virtual std::string base_description() const = 0;
   // Where the base is stored, so that a writer can refuse to overwrite it; empty for tensors in memory.
   virtual std::optional<Location> base_location() const { return std::nullopt; }
@@ -88,7 +88,7 @@ class BaseLookup {
 std::shared_ptr<const BaseLookup> MakeBaseLookup(TensorView tensor);
 
 // The base for a delta of a tensor called `name`; null if `lookup` has none that a writer can use. Errors, only if
-// lookup.base_must_match(): InvalidArgument for a base of another dtype or number of elements; of reading it.
+// lookup.base_must_match(): InvalidArgument for a base of another dtype or number of elements; errors of reading it.
 absl::StatusOr<std::shared_ptr<const BaseTensor>> FindUsableBase(const BaseLookup& lookup, absl::string_view name,
                                                                  const TensorView& tensor);
 

@@ -4,7 +4,7 @@
 //   StringSink sink(&bytes);
 //   CASK_ASSIGN_OR_RETURN(auto written, EncodePayload(weights, {}, &sink));
 //   if (!written) ...                        // nothing was written: it would save less than 2 %
-//   written->stored_bytes;                   // of written->decoded_bytes
+//   written->stored_bytes;                   // less than written->decoded_bytes
 //
 // The bytes are described in FORMAT.md and read by payload_reader.h.
 
@@ -26,7 +26,7 @@ namespace tensorcask {
 
 struct PayloadWriteOptions {
   PayloadOptions payload = {PayloadLevel::kDefault};
-  std::string name = {};  // of the tensor; payload.base is asked for the tensor of this name
+  std::string name = {};  // names the tensor; payload.base is asked for the tensor of this name
   int num_threads = 1;    // at most; the bytes do not depend on it
   // Write the payload even if it saves less than 2 %. Level kStored always does.
   bool always = false;
@@ -38,7 +38,7 @@ struct PayloadWriteOptions {
 // in memory and measured. Memory: a few chunks a thread; up to 16 MiB, twice with a base; the base; for strings 8 bytes
 // each, and a copy of a strided view.
 // Errors: InvalidArgument for wrong options or a base that does not match; Unimplemented for resources and variants;
-// FailedPrecondition for a buffer without data; ResourceExhausted; of the sink.
+// FailedPrecondition for a buffer without data; ResourceExhausted; those of the sink.
 absl::StatusOr<std::optional<PayloadSummary>> EncodePayload(const TensorView& view, const PayloadWriteOptions& options,
                                                             ByteSink* sink);
 

@@ -1,7 +1,7 @@
 // The header of an encoded payload (FORMAT.md section 2).
 //
 //   CASK_ASSIGN_OR_RETURN(PayloadHeader header, PayloadHeader::Parse(bytes.substr(0, kPayloadHeaderBytes)));
-//   header.decoded_bytes();   // the size of the elements; of strings with 8 bytes for each length
+//   header.decoded_bytes();   // the size of the elements; for strings with 8 bytes for each length
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_HEADER_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_PAYLOAD_HEADER_H_
@@ -28,14 +28,14 @@ struct PayloadHeader {
   uint8_t level = 0;  // as found; readers ignore it
   bool is_delta = false;
   uint64_t num_elements = 0;
-  uint64_t characters = 0;  // of strings
-  ContentHash base;         // of a delta
+  uint64_t characters = 0;  // of all strings together; 0 for other dtypes
+  ContentHash base;         // for a delta: the hash of its base
 
   // True if tensors of `dtype` can be payloads: dtypes of fixed size, and strings.
   static bool Supports(DType dtype);
 
   uint64_t chunk_bytes() const { return uint64_t{1} << log2_chunk_bytes; }
-  uint64_t first_stream_bytes() const;  // elements; of strings, their lengths
+  uint64_t first_stream_bytes() const;  // the elements; for strings, their lengths
   uint64_t decoded_bytes() const { return first_stream_bytes() + characters; }
   uint64_t first_stream_chunks() const;
   uint64_t num_chunks() const;
@@ -68,9 +68,9 @@ struct PayloadHeader {
 struct PayloadSummary {
   PayloadHeader header;
   uint64_t decoded_bytes = 0;
-  uint64_t stored_bytes = 0;  // of the whole payload
+  uint64_t stored_bytes = 0;  // the size of the whole payload
   uint64_t num_chunks = 0;
-  uint64_t shared_chunks = 0;  // of these, those stored as the bytes of an earlier chunk
+  uint64_t shared_chunks = 0;  // how many of these are stored as the bytes of an earlier chunk
 };
 
 }  // namespace tensorcask

@@ -24,8 +24,8 @@ struct PayloadOptions {
   size_t chunk_bytes = size_t{1} << 20;
   // Above kStored, a tensor is stored as a delta to the tensor of the same name in the base, if that is smaller. Null,
   // or level kStored: no deltas. A reader needs the same base. Strings and bools are never deltas. A base tensor that
-  // is a delta itself, that has another dtype or number of elements or that cannot be read is not used (of a tensor in
-  // memory: is an error).
+  // is a delta itself, that has another dtype or number of elements or that cannot be read is not used. (If the base is
+  // a tensor in memory, that is an error.)
   std::shared_ptr<const BaseLookup> base = nullptr;
 
   // Errors: InvalidArgument for an unknown level or a wrong chunk size.

@@ -43,7 +43,7 @@ class PayloadReader {
   // The payload is `bytes`, which must outlive the reader, or size_bytes at `offset` of `source`. Reads header and
   // index.
   // Errors: InvalidArgument, saying what is wrong; Unimplemented for a newer version; DataLoss for a wrong checksum;
-  // ResourceExhausted past a limit; of the source.
+  // ResourceExhausted past a limit; those of the source.
   static absl::StatusOr<PayloadReader> Open(absl::string_view bytes, const PayloadReadOptions& options);
   static absl::StatusOr<PayloadReader> Open(std::shared_ptr<const ByteSource> source, uint64_t offset,
                                             uint64_t size_bytes, const PayloadReadOptions& options);
@@ -62,7 +62,7 @@ class PayloadReader {
   // The same; copies a base that is not contiguous.
   absl::Status SetBase(const TensorView& base);
   // Gives a delta the tensor called `name` in `lookup`, which may be null, and does nothing for other payloads.
-  // Errors: FailedPrecondition if it is not there or not the base of this delta; of reading it.
+  // Errors: FailedPrecondition if it is not there or not the base of this delta; errors of reading it.
   absl::Status SetBase(const BaseLookup* lookup, absl::string_view name);
   const BaseTensor* base() const;  // null if none was set
 
@@ -70,13 +70,14 @@ class PayloadReader {
   // Errors: DataLoss for a wrong checksum; InvalidArgument; FailedPrecondition for a delta without its base.
   absl::Status ReadInto(TensorView* out) const;
 
-  // The elements of `slice` of a tensor of shape `whole`; only chunks that hold some are read (of strings: all).
-  // Errors besides: OutOfRange for a slice outside. Requires: `whole` has header().num_elements, *out the slice's dims.
+  // The elements of `slice` of a tensor of shape `whole`; only chunks that hold some of them are read (for strings: all
+  // chunks). Errors: also OutOfRange for a slice outside. Requires: `whole` has header().num_elements, *out the slice's
+  // dims.
   absl::Status ReadSliceInto(const TensorShape& whole, const TensorSlice& slice, TensorView* out) const;
 
   // The elements from `first` on, as many as fill `out`, as bytes.
-  // Errors: as ReadInto. Requires: a dtype of fixed size; the elements exist; out.size() is a multiple of the element
-  // size.
+  // Errors: those of ReadInto. Requires: a dtype of fixed size; the elements exist; out.size() is a multiple of the
+  // element size.
   absl::Status ReadRange(uint64_t first, absl::Span<char> out) const;
 
   // Decodes every chunk and calls report for each damaged one, in order and one at a time, on any of the threads. Needs

@@ -5,11 +5,11 @@
 //   CASK_ASSIGN_OR_RETURN(ReshardReport report,
 //                         ReshardCheckpoint("/models/step-100", "/models/for-4", Mesh({{"model", 4}}), options));
 //
-// The new checkpoint has one data file for each rank, with the pieces that this rank has. Of replicas it has one: the
-// largest first, each in the data file with the fewest bytes. ShardedLoad reads any pieces from any checkpoint, so a
-// job does not need this; it saves the ranks from reading parts of pieces, and from reading from many files. Elements,
-// metadata and dtypes stay; the order of memory (StoredLayout::kPreserve) becomes row-major. Each tensor is verified
-// when it is read, and one piece at a time is in memory.
+// The new checkpoint has one data file for each rank, with the pieces that this rank has. Each replicated slice is
+// stored once. The largest ones are placed first, each in the data file with the fewest bytes. ShardedLoad reads any
+// pieces from any checkpoint, so a job does not need this; it saves the ranks from reading parts of pieces, and from
+// reading from many files. Elements, metadata and dtypes stay; the order of memory (StoredLayout::kPreserve) becomes
+// row-major. Each tensor is verified when it is read, and one piece at a time is in memory.
 //
 // As a job, each rank writes its own data file. A rank that writes pieces of a tensor then has to read all of the
 // tensor to verify it; with ReadSharing::kHost one rank of each host reads it for the others (sharded_load.h).
@@ -34,7 +34,7 @@
 namespace tensorcask {
 
 struct PartitionRule {
-  std::string glob;  // of names (tensor/base/glob.h): * also matches '/'
+  std::string glob;  // a pattern for names (tensor/base/glob.h): * also matches '/'
   PartitionSpec spec;
 };
 
@@ -44,7 +44,7 @@ struct ReshardOptions {
   Division division = Division::kChunk;
   CheckpointReaderOptions reader;
   CheckpointWriterOptions writer;          // num_shards has no meaning
-  ReadSharing share = ReadSharing::kNone;  // of the ranks of a job; strings are not shared
+  ReadSharing share = ReadSharing::kNone;  // among the ranks of a job; strings are not shared
   // Called before each piece is copied; false stops. May be empty.
   std::function<bool()> go_on;
 };
@@ -52,13 +52,13 @@ struct ReshardOptions {
 struct ReshardReport {
   int64_t num_tensors = 0;
   int64_t num_pieces = 0;                // in all data files
-  std::vector<uint64_t> bytes_of_ranks;  // of the elements in the data file of each rank
+  std::vector<uint64_t> bytes_of_ranks;  // the size of the elements in the data file of each rank
   std::vector<std::string> unmatched;    // globs that match no tensor
   std::vector<std::string> removed;      // data files of the old checkpoint, with `overwrite`
 };
 
-// Errors: as CheckpointReader::Read and CheckpointWriter::AddSlice; as PieceOf, naming the tensor; InvalidArgument if
-// `target` is `source`; Cancelled if go_on returned false. On error there is no new checkpoint.
+// Errors: those of CheckpointReader::Read and CheckpointWriter::AddSlice; those of PieceOf, naming the tensor;
+// InvalidArgument if `target` is `source`; Cancelled if go_on returned false. On error there is no new checkpoint.
 absl::StatusOr<ReshardReport> ReshardCheckpoint(const std::string& source, const std::string& target, const Mesh& mesh,
                                                 const ReshardOptions& options = {});
 

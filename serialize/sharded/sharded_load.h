@@ -1,6 +1,6 @@
 // Loads what each process of a job needs of a checkpoint, whatever wrote it and into how many pieces.
 //
-//   std::vector<WantedPiece> wanted;   // of this rank
+//   std::vector<WantedPiece> wanted;   // what this rank wants
 //   wanted.push_back({"dense/kernel", *TensorSlice::Parse("0,512:-"), half});
 //   CASK_RETURN_IF_ERROR(ShardedLoad(comm, "/models/step-100", wanted));   // on every rank
 //
@@ -32,8 +32,8 @@ namespace tensorcask {
 
 struct WantedPiece {
   std::string name;
-  TensorSlice slice;  // of the whole tensor
-  TensorView into;    // of the stored dtype and of the shape of the slice
+  TensorSlice slice;  // a part of the whole tensor
+  TensorView into;    // has the stored dtype and the shape of the slice
 };
 
 enum class ReadSharing {
@@ -47,9 +47,9 @@ struct ShardedLoadOptions {
   ReadSharing share = ReadSharing::kNone;  // the same on all ranks
 };
 
-// Every rank of `comm` calls it with what it wants. `prefix` as CheckpointReader::Open takes it. All ranks get the same
-// status; an error of one rank begins with "rank 2: ". The elements of all views are then unspecified.
-// Errors: as CheckpointReader::Open and ReadSliceInto; ResourceExhausted without memory to share; those of the
+// Every rank of `comm` calls it with what it wants. `prefix` is what CheckpointReader::Open takes. All ranks get the
+// same status; an error of one rank begins with "rank 2: ". The elements of all views are then unspecified.
+// Errors: those of CheckpointReader::Open and ReadSliceInto; ResourceExhausted without memory to share; those of the
 // communicator.
 absl::Status ShardedLoad(Communicator* comm, const std::string& prefix, absl::Span<const WantedPiece> wanted,
                          const ShardedLoadOptions& options = {});

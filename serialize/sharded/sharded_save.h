@@ -1,6 +1,6 @@
 // Saves what the processes of a job hold as one checkpoint.
 //
-//   std::vector<LocalPiece> pieces;   // of this rank
+//   std::vector<LocalPiece> pieces;   // what this rank holds
 //   pieces.push_back({"dense/kernel", TensorShape({1024, 64}), *TensorSlice::Parse("256,256:-"), rows});
 //   CASK_ASSIGN_OR_RETURN(SaveReport report, ShardedSave(comm, "/models/step-100", pieces));   // on every rank
 //
@@ -48,9 +48,9 @@ namespace tensorcask {
 struct LocalPiece {
   std::string name;
   TensorShape full_shape;
-  TensorSlice slice;        // of full_shape; mesh.h computes it
-  TensorView elements;      // of the shape of the slice, with any strides, on any device
-  TensorMetadata metadata;  // stored is that of the piece that begins the tensor
+  TensorSlice slice;        // a part of full_shape; mesh.h computes it
+  TensorView elements;      // have the shape of the slice, any strides, and are on any device
+  TensorMetadata metadata;  // the one of the piece that begins the tensor is stored
 };
 
 // Keeps the plan of a save for the next one. If all ranks declare the same again, they exchange 9 bytes instead of
@@ -81,14 +81,15 @@ struct ShardedSaveOptions {
 };
 
 struct SaveReport {
-  int64_t num_pieces = 0;      // that this rank wrote
-  uint64_t bytes = 0;          // of its data file
-  uint64_t planned_bytes = 0;  // of the elements that it wrote, before encoding
-  int num_data_files = 0;      // of the checkpoint
+  int64_t num_pieces = 0;      // how many this rank wrote
+  uint64_t bytes = 0;          // the size of the data file of this rank
+  uint64_t planned_bytes = 0;  // the size of the elements that it wrote, before encoding
+  int num_data_files = 0;      // in the whole checkpoint
   bool kept_plan = false;      // the plan was that of the save before
 };
 
-// Every rank of `comm` calls it with its own pieces. The elements do not change until it returns.
+// Saves the pieces of all ranks. Every rank of `comm` calls it with its own pieces. The elements do not change until it
+// returns.
 absl::StatusOr<SaveReport> ShardedSave(Communicator* comm, const std::string& prefix,
                                        absl::Span<const LocalPiece> pieces, const ShardedSaveOptions& options = {});
 

@@ -40,13 +40,13 @@ struct FileEditOptions {
 };
 
 struct FileEditResult {
-  std::vector<std::string> files;  // that were written, or would be
+  std::vector<std::string> files;  // those that were written, or would be
   // For a model in several files: replaced[i] is the old file that files[i] replaces. Otherwise empty.
   std::vector<std::string> replaced;
   std::vector<std::string> removed_files;  // old files that were removed, or would be
   uint64_t written_bytes = 0;              // headers, directories, indexes
   uint64_t copied_bytes = 0;               // elements, from an old file to a new one
-  uint64_t unused_bytes = 0;               // of removed tensors, which stay in data files
+  uint64_t unused_bytes = 0;               // the bytes of removed tensors, which stay in data files
   std::vector<std::string> notes;          // sentences on what a user might not expect
 };
 

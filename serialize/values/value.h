@@ -56,10 +56,10 @@ enum class ValueKind : uint8_t {
 
 // An array that a reader leaves in the file until a caller asks for it: 200,000 merges of a tokenizer, for example.
 struct FileArray {
-  ValueKind kind = ValueKind::kNone;  // of each element
-  int bits = 0;                       // of each element, as Value::bits
+  ValueKind kind = ValueKind::kNone;  // the kind of each element
+  int bits = 0;                       // the bits of each element, as Value::bits
   uint64_t count = 0;                 // elements
-  uint64_t offset = 0;                // of the first byte in the file
+  uint64_t offset = 0;                // the first byte in the file
   uint64_t stored_bytes = 0;
 
   friend bool operator==(const FileArray& a, const FileArray& b) {
@@ -72,7 +72,7 @@ class Value;
 
 class ValueTree {
  public:
-  using Id = uint32_t;  // of a value in this tree
+  using Id = uint32_t;  // the number of a value in this tree
 
   // Each adds a value and returns its id. Requires: fewer than 2^32 - 1 values; ids are of this tree.
   Id AddNone();
@@ -122,9 +122,9 @@ class ValueTree {
 class Value {
  public:
   ValueKind kind() const { return node().kind; }
-  int bits() const { return node().bits; }                   // of kInt, kUint, kFloat, kComplex
+  int bits() const { return node().bits; }                   // for kInt, kUint, kFloat, kComplex
   uint32_t depth() const { return node().depth; }            // 1 for a leaf, else 1 more than its deepest item
-  uint64_t num_values() const { return node().num_values; }  // of all below and this one; UINT64_MAX: that or more
+  uint64_t num_values() const { return node().num_values; }  // of this value and all below it; UINT64_MAX: that or more
 
   // Require: the kind that they name.
   bool bool_value() const;
@@ -140,11 +140,11 @@ class Value {
   size_t size() const;
   // What the items of a list without items would be, if AddEmptyList made it: bits() has their bits. Else kNone.
   ValueKind empty_item_kind() const;
-  Value item(size_t i) const;   // of a list, tuple, set or Size. Requires: i < size()
-  Value key(size_t i) const;    // of a map. Requires: the same
+  Value item(size_t i) const;   // for a list, tuple, set or Size. Requires: i < size()
+  Value key(size_t i) const;    // for a map. Requires: i < size()
   Value entry(size_t i) const;  // the value of key(i)
 
-  absl::string_view class_name() const;  // of an object, as the next two
+  absl::string_view class_name() const;  // for an object, as the next two
   Value arguments() const;
   Value state() const;
 

@@ -36,7 +36,7 @@ namespace tensorcask {
 struct ValueJsonOptions {
   // The name of a tensor by its number; null: the number is written.
   std::function<std::string(uint64_t)> tensor_name;
-  uint64_t max_bytes = uint64_t{1} << 30;  // of the text
+  uint64_t max_bytes = uint64_t{1} << 30;  // the limit for the text
 };
 
 // Errors: ResourceExhausted if the text would pass max_bytes.

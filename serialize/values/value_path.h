@@ -1,4 +1,4 @@
-// Where a value or tensor stands in nested values.
+// Names for the position of a value or tensor in nested values.
 //
 //   state["optimizer"]["param_groups"][0]["lr"]      // in Python
 //   JoinedName(path)    // optimizer.param_groups.0.lr
@@ -25,11 +25,11 @@
 namespace tensorcask {
 
 struct PathStep {
-  enum class Kind : uint8_t { kKey, kIntKey, kPosition, kAttribute };  // of a map, of a map, of a list, of an object
+  enum class Kind : uint8_t { kKey, kIntKey, kPosition, kAttribute };  // in a map, in a map, in a list, in an object
 
   Kind kind = Kind::kKey;
-  std::string text;    // of kKey and kAttribute
-  int64_t number = 0;  // of kIntKey and kPosition
+  std::string text;    // for kKey and kAttribute
+  int64_t number = 0;  // for kIntKey and kPosition
 
   friend bool operator==(const PathStep& a, const PathStep& b) {
     return a.kind == b.kind && a.text == b.text && a.number == b.number;
@@ -37,7 +37,7 @@ struct PathStep {
   friend bool operator!=(const PathStep& a, const PathStep& b) { return !(a == b); }
 };
 
-// The step to the entry of a map with this key. A key that is no text and no int has its JSON as text.
+// The step to the entry of a map with this key. For a key that is neither text nor an int, the text is its JSON.
 PathStep StepTo(Value key);
 
 // The steps, joined with ".".
@@ -49,13 +49,14 @@ std::string ExactName(absl::Span<const PathStep> path);
 // The value below `root` that a name of either form names, or a mixture: param_groups[0].lr. A step without brackets is
 // a text key or an attribute, or else the decimal digits of an integer key or of a position. It may also be the start
 // of a longer text key with dots in it, such as general.architecture: the name leads to what has the shortest keys. ""
-// is the root. A name that leads into an array that is still in the file has its rest put into *in_array, and the array
-// is the result; without in_array there is nothing in such an array. Errors: InvalidArgument for a name that is not
-// well formed; NotFound, naming the step.
+// is the root. If the name leads into an array that is still in the file, the array is the result, and the rest of the
+// name is put into *in_array; if that is null, such a name is NotFound.
+// Errors: InvalidArgument for a name that is not well formed; NotFound, naming the step.
 absl::StatusOr<Value> FindValue(Value root, absl::string_view name, std::string* in_array = nullptr);
 
-// Calls `visit` for each value in the maps under `root`, in order: for all but maps, which it enters, and for a map in
-// 32 others. A list is one value. False: there are more than `max_values` of them and of maps, and it visits no more.
+// Calls `visit` for each value in the maps under `root`, in order. It enters maps up to 32 deep; a deeper map is
+// visited as one value, and so is each list. Returns false, and visits no more, if there are more than `max_values`
+// values and maps together.
 bool ForEachInMaps(Value root, uint64_t max_values,
                    absl::FunctionRef<void(absl::Span<const PathStep> path, Value value)> visit);
 

@@ -31,7 +31,7 @@ enum class StoredLayout {
 };
 
 struct EncodeOptions {
-  Representation representation = Representation::kContent;  // of the plain form; the other forms are content always
+  Representation representation = Representation::kContent;  // for the plain form; the other forms are always content
   bool checksum = false;  // adds the crc32c of the elements, in a field that TensorFlow skips
   StoredLayout layout = StoredLayout::kRowMajor;
 
@@ -40,15 +40,15 @@ struct EncodeOptions {
   // (kPreserve) takes the extension-only form instead, uncompressed. Resources and variants are not compressed, nor are
   // tensors in variants. The encoder looks up the base by the name in the metadata of the tensor.
   PayloadOptions payload = {};
-  int num_threads = 1;  // that encode chunks, at most; the bytes do not depend on it
+  int num_threads = 1;  // at most this many encode chunks; the bytes do not depend on it
 };
 
 struct DecodeOptions {
   DecodeLimits limits;
   // Also accepts what TensorFlow accepts silently or with a warning: a shape that says unknown_rank, more values than
-  // elements (the first count; content of a tensor without elements does not), values too large for the dtype (the low
-  // bits count) or in another dtype's field (they count as absent), an odd number of floats for complex numbers (the
-  // last is dropped).
+  // elements (the first ones are used; content of a tensor without elements is ignored), values too large for the dtype
+  // (the low bits are used) or in the field of another dtype (they are treated as absent), an odd number of floats for
+  // complex numbers (the last is dropped).
   bool lenient = false;
   // In the forms that give metadata. After kSkip, DecodedTensor::metadata_status says what is wrong with the first
   // field that was left out.
@@ -62,7 +62,7 @@ struct DecodeOptions {
   // The base that a delta was made from (EncodeOptions::payload), asked for the name that the message has. Other
   // messages do not need it.
   std::shared_ptr<const BaseLookup> base = nullptr;
-  int num_threads = 1;  // that decode the chunks of the encoded form, at most
+  int num_threads = 1;  // at most this many decode the chunks of the encoded form
 };
 
 }  // namespace tensorcask

@@ -15,7 +15,7 @@
 
 namespace tensorcask {
 
-// What becomes of a tensor whose metadata cannot be read: an unknown device, say.
+// What to do with a tensor whose metadata cannot be read (an unknown device, for example).
 enum class UnreadableMetadata : uint8_t {
   kRefuse,  // it is an error
   kSkip,    // the tensor comes without the metadata fields that cannot be read; DecodedTensor::metadata_status tells

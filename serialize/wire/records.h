@@ -51,18 +51,19 @@ class RecordWriter {
   absl::Status Write(absl::Span<const absl::string_view> pieces, bool may_change = false);
 
   // Starts a record of `size_bytes`, whose data Append adds piece by piece. With the last byte the record is complete.
-  // Errors: as Write; FailedPrecondition if the record before is incomplete.
+  // Errors: those of Write; FailedPrecondition if the record before is incomplete.
   absl::Status Begin(uint64_t size_bytes);
-  // Errors: as Write; FailedPrecondition for more than missing_bytes(). Requires: `data` do not change meanwhile.
+  // Adds the next bytes of that record. Errors: those of Write; FailedPrecondition for more than missing_bytes().
+  // Requires: `data` does not change meanwhile.
   absl::Status Append(absl::string_view data);
-  uint64_t missing_bytes() const { return missing_bytes_; }  // of the record that was started; 0: it is complete
+  uint64_t missing_bytes() const { return missing_bytes_; }  // bytes that the started record lacks; 0: it is complete
 
  private:
   absl::Status End();
 
   ByteSink* const sink_;
   uint64_t missing_bytes_ = 0;
-  uint32_t crc_ = 0;  // of the data so far
+  uint32_t crc_ = 0;  // that of the data so far
 };
 
 // True if `bytes` start with the header of a record. The header has a checksum, so the first 12 bytes of a file
@@ -70,10 +71,10 @@ class RecordWriter {
 bool StartsWithRecord(absl::string_view bytes);
 
 struct RecordReaderOptions {
-  uint64_t offset = 0;                                    // of the first record to read, as offset() returned it
-  DecodeLimits limits;                                    // max_message_bytes: of one record's data
-  uint64_t max_total_bytes = UINT64_MAX;                  // of the data of all records together
-  RefPtr<Allocator> allocator = CpuAllocator::Default();  // of the memory that records are read into
+  uint64_t offset = 0;                    // where the first record to read begins, as offset() returned it
+  DecodeLimits limits;                    // max_message_bytes limits the data of one record
+  uint64_t max_total_bytes = UINT64_MAX;  // limits the data of all records together
+  RefPtr<Allocator> allocator = CpuAllocator::Default();  // for the memory that records are read into
   bool verify_data = true;                                // false: data whose checksum does not match is returned
 };
 
@@ -96,7 +97,7 @@ class RecordReader {
   // ResourceExhausted past a limit, or if memory cannot be allocated; those of the stream.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
-  // After an error of Next: goes on behind the record whose data is damaged, if its length is intact. False: the
+  // After an error of Next: goes on after the record whose data is damaged, if its length is intact. False: the
   // reader does not know where the next record begins.
   bool SkipDamaged();
 
@@ -110,7 +111,7 @@ class RecordReader {
   };
   std::optional<Kept> KeepLast(absl::string_view part);
 
-  uint64_t offset() const { return offset_; }  // of the next record; after an error, of the record that has the error
+  uint64_t offset() const { return offset_; }  // the next record; after an error, the record that has the error
   const std::string& name() const { return stream_->name(); }
   const RefPtr<Allocator>& allocator() const { return options_.allocator; }
 
@@ -132,9 +133,9 @@ class RecordReader {
   RefPtr<TensorBuffer> memory_;
   size_t window_start_ = 0;
   size_t window_bytes_ = 0;
-  uint64_t total_bytes_ = 0;    // of the data of all records so far
-  uint64_t damaged_bytes_ = 0;  // of the record that Next refused for the checksum of its data
-  size_t last_bytes_ = 0;       // of the last record's data; the data and their checksum are right before the window
+  uint64_t total_bytes_ = 0;    // the size of the data of all records so far
+  uint64_t damaged_bytes_ = 0;  // the size of the record that Next refused for the checksum of its data
+  size_t last_bytes_ = 0;       // the size of the last record's data; data and checksum are right before the window
   absl::Status status_;
 };
 

@@ -28,18 +28,18 @@
 
 namespace tensorcask {
 
-// The size of the message that EncodeTensorTo writes. If options.payload.level is above kStored, this function encodes
-// the tensor to find the size, and EncodeTensorTo encodes it again; EncodeTensorToPieces (zero_copy.h) encodes it once.
-// So it is with the copy to the host of a tensor on a device.
-// Errors: as EncodeTensor, without the limit of 2 GiB.
+// The size of the message that EncodeTensorTo writes, in bytes. If options.payload.level is above kStored, this
+// function encodes the tensor to find the size, and EncodeTensorTo encodes it again; EncodeTensorToPieces (zero_copy.h)
+// encodes it once. A tensor on a device is copied to the host twice in the same way.
+// Errors: those of EncodeTensor, without the limit of 2 GiB.
 absl::StatusOr<uint64_t> EncodedSize(const TensorView& view, const EncodeOptions& options);
 absl::StatusOr<uint64_t> EncodedSize(const TensorView& view, const TensorMetadata& metadata,
                                      const EncodeOptions& options);
 
 // Writes the message to `out`, with the elements in row-major order (or as options.layout says). Elements of a strided
 // view are gathered directly into `out`.
-// Errors: as EncodeTensor, without the limit of 2 GiB. Requires: out.size() is what EncodedSize returns for the same
-// arguments.
+// Errors: those of EncodeTensor, without the limit of 2 GiB.
+// Requires: out.size() is what EncodedSize returns for the same arguments.
 absl::Status EncodeTensorTo(const TensorView& view, const EncodeOptions& options, absl::Span<char> out);
 absl::Status EncodeTensorTo(const TensorView& view, const TensorMetadata& metadata, const EncodeOptions& options,
                             absl::Span<char> out);

@@ -28,14 +28,15 @@ namespace tensorcask {
 // The elements go from the buffer of the tensor to the sink; no copy of the message is made. External and mapped memory
 // is copied through a block of 256 KiB, so that the record is valid also while another process writes to that memory;
 // with EncodeOptions::checksum it is copied whole.
-// Errors: as EncodeTensorTo, and then nothing has been written; those of the sink.
+// Errors: those of EncodeTensorTo, and then nothing has been written; those of the sink.
 absl::Status WriteTensorRecord(const TensorView& tensor, const EncodeOptions& options, RecordWriter* writer);
 absl::Status WriteTensorRecord(const TensorView& tensor, const TensorMetadata& metadata, const EncodeOptions& options,
                                RecordWriter* writer);
 
 // The next tensor, in memory of its own; nullopt at the end.
-// Errors: as RecordReader::Next; as DecodeSerializedTensor, with the name of the stream and the offset of the record,
-// and with DataLoss instead of InvalidArgument. After an error of the second kind the next call reads the next record.
+// Errors: those of RecordReader::Next; those of DecodeSerializedTensor, with the name of the stream and the offset of
+// the record, and with DataLoss instead of InvalidArgument. After an error of the second kind the next call reads the
+// next record.
 absl::StatusOr<std::optional<Tensor>> ReadTensorRecord(RecordReader* reader, const DecodeOptions& options = {});
 // The same with metadata and strides. A large tensor acquires the memory that its record was read into, so it is in
 // memory only once, unless options.allocator is not the allocator of the reader.

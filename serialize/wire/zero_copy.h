@@ -37,7 +37,7 @@ struct MessagePieces {
 // copied: strided views, strings and objects, values in typed fields. Elements in external or mapped memory are copied
 // if there is a checksum: another process may change them after it was computed. The payload of an encoded tensor is a
 // piece of its own.
-// Errors: as EncodeTensor, without the limit of 2 GiB.
+// Errors: those of EncodeTensor, without the limit of 2 GiB.
 absl::StatusOr<MessagePieces> EncodeTensorToPieces(const TensorView& view, const TensorMetadata& metadata,
                                                    const EncodeOptions& options);
 absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const TensorMetadata& metadata,
@@ -47,7 +47,7 @@ absl::StatusOr<absl::Cord> EncodeTensorToCord(const TensorView& view, const Tens
 // that is aligned for their type; otherwise they are copied. The first write to the tensor copies the elements. A cord
 // of several chunks is not flattened; but then values in typed fields, and payloads, are copied once more. An encoded
 // tensor is decoded into memory of its own.
-// Errors: as DecodeSerializedTensorWithMetadata.
+// Errors: those of DecodeSerializedTensorWithMetadata.
 absl::StatusOr<DecodedTensor> DecodeTensorFromCord(const absl::Cord& message, const DecodeOptions& options = {});
 
 // The same for bytes in one piece, a mapped file for example. `owner` keeps the bytes alive; they must not change. (The
