@@ -445,9 +445,11 @@ SimulatedBackend::Step SimulatedBackend::ExecuteNext(StreamId id) {
   }
   if (work.kind == Work::Kind::kCopy || work.kind == Work::Kind::kFill) {
     stream.is_executing = true;
-    mutex_.unlock();
+    std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
+    lock.unlock();
     Move(work);
-    mutex_.lock();
+    lock.lock();
+    lock.release();
     stream.is_executing = false;
     executed_.notify_all();
   }
