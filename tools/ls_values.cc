@@ -9,7 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
+#include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
@@ -23,6 +25,7 @@ namespace {
 
 constexpr uint64_t kMaxValues = 10'000'000;  // that are printed
 constexpr size_t kShownBytes = 80;           // of a value that is shortened
+constexpr size_t kShortBytes = 32;           // of one in a line with others
 
 // JSON in ASCII (`ascii`), or with the characters that are safe to print. All others are in strings, as \u escapes.
 std::string EscapedJson(absl::string_view json, bool ascii) {
@@ -97,41 +100,54 @@ std::string ValueTypeName(ValueKind kind, int bits) {
 
 std::string TypeOf(Value value) { return ValueTypeName(value.kind(), value.bits()); }
 
-// Calls fn(name, value) for each value that is not a map, and for empty maps, in the order of the file. A root that is
-// a list or a tuple has its items by their positions; any other root is one value without a name.
-absl::Status ForEachNamed(Value root, absl::FunctionRef<absl::Status(const std::string&, Value)> fn) {
+bool HasItems(Value value) { return value.kind() == ValueKind::kList || value.kind() == ValueKind::kTuple; }
+
+// A map with entries, or a list with such a map in it: its entries or items have lines of their own.
+bool IsEntered(Value value) {
+  if (value.kind() == ValueKind::kMap) return value.size() > 0;
+  if (!HasItems(value)) return false;
+  for (size_t i = 0; i < value.size(); ++i) {
+    if (value.item(i).kind() == ValueKind::kMap && value.item(i).size() > 0) return true;
+  }
+  return false;
+}
+
+PathStep StepInto(Value parent, size_t i) {
+  if (parent.kind() == ValueKind::kMap) return StepTo(parent.key(i));
+  return {PathStep::Kind::kPosition, "", static_cast<int64_t>(i)};
+}
+
+// Calls fn(name, value) for each value that is not entered, in the order of the file, and for one that is entered if
+// its name is one of `whole`. A root that is a list or a tuple has its items by their positions; any other root is one
+// value without a name.
+absl::Status ForEachNamed(Value root, const std::vector<std::string>& whole,
+                          absl::FunctionRef<absl::Status(const std::string&, Value)> fn) {
   if (root.num_values() > kMaxValues) {
     return absl::ResourceExhaustedError(absl::StrCat("more than ", kMaxValues, " values"));
   }
-  if (root.kind() == ValueKind::kList || root.kind() == ValueKind::kTuple) {
-    for (size_t i = 0; i < root.size(); ++i) {
-      const PathStep step = {PathStep::Kind::kPosition, "", static_cast<int64_t>(i)};
-      CASK_RETURN_IF_ERROR(fn(JoinedName({step}), root.item(i)));
-    }
-    return absl::OkStatus();
-  }
-  if (root.kind() != ValueKind::kMap) return fn("", root);
-  struct OpenMap {
-    Value map;
+  if (root.kind() != ValueKind::kMap && !HasItems(root)) return fn("", root);
+  struct Entered {
+    Value value;
     size_t next = 0;
   };
-  std::vector<OpenMap> open = {{root}};
+  std::vector<Entered> entered = {{root}};
   std::vector<PathStep> path;
-  while (!open.empty()) {
-    OpenMap& top = open.back();
-    if (top.next == top.map.size()) {
-      open.pop_back();
+  while (!entered.empty()) {
+    Entered& top = entered.back();
+    if (top.next == top.value.size()) {
+      entered.pop_back();
       if (!path.empty()) path.pop_back();
       continue;
     }
     const size_t i = top.next++;
-    const Value value = top.map.entry(i);
-    path.push_back(StepTo(top.map.key(i)));
-    if (value.kind() == ValueKind::kMap && value.size() > 0) {
-      open.push_back({value});
+    const Value value = top.value.kind() == ValueKind::kMap ? top.value.entry(i) : top.value.item(i);
+    path.push_back(StepInto(top.value, i));
+    std::string name = JoinedName(path);
+    if (IsEntered(value) && std::find(whole.begin(), whole.end(), name) == whole.end()) {
+      entered.push_back({value});
       continue;
     }
-    CASK_RETURN_IF_ERROR(fn(JoinedName(path), value));
+    CASK_RETURN_IF_ERROR(fn(name, value));
     path.pop_back();
   }
   return absl::OkStatus();
@@ -159,26 +175,32 @@ std::string InFewWords(const ArchiveReader& input, Value value) {
   return absl::StrCat(value.num_values(), " values");
 }
 
-// The names and values that the user wants.
+// The names and values that the user wants. Without patterns all but tensors.
 class Chosen {
  public:
   Chosen(Value root, const std::vector<std::string>& globs) : root_(root), globs_(globs) {}
 
   absl::Status ForEach(absl::FunctionRef<absl::Status(const std::string&, Value)> fn) {
-    return ForEachNamed(root_, [&](const std::string& name, Value value) {
-      return globs_.empty() || MatchesAny(globs_, name) ? fn(name, value) : absl::OkStatus();
+    return ForEachNamed(root_, globs_, [&](const std::string& name, Value value) {
+      const bool is_wanted = globs_.empty() ? value.kind() != ValueKind::kTensor : MatchesAny(globs_, name);
+      return is_wanted ? fn(name, value) : absl::OkStatus();
     });
   }
 
   // Errors: Misuse, naming a pattern that matches nothing.
   absl::Status Check() {
+    constexpr size_t kMaxNames = 100000;  // that are compared for a similar one
     for (const std::string& glob : globs_) {
       bool is_found = false;
-      CASK_RETURN_IF_ERROR(ForEachNamed(root_, [&](const std::string& name, Value /*value*/) {
+      std::vector<std::string> names;
+      CASK_RETURN_IF_ERROR(ForEachNamed(root_, {glob}, [&](const std::string& name, Value /*value*/) {
         is_found = is_found || MatchesAny({glob}, name);
+        if (!is_found && names.size() < kMaxNames) names.push_back(name);
         return absl::OkStatus();
       }));
-      if (!is_found) return Misuse(absl::StrCat(Quoted(glob), " matches no value"));
+      if (is_found) continue;
+      const std::vector<absl::string_view> views(names.begin(), names.end());
+      return Misuse(absl::StrCat(Quoted(glob), " matches no value", archive::HintForPattern(glob, views)));
     }
     return absl::OkStatus();
   }
@@ -233,6 +255,30 @@ absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::stri
     }));
   }
   return kDone;
+}
+
+std::string ValuesInALine(const ArchiveReader& input) {
+  constexpr size_t kShownValues = 4;
+  constexpr size_t kMostCounted = 10'000;
+  const absl::StatusOr<ValueTree> tree = input.Values();
+  if (!tree.ok() || tree->empty()) return "";
+  std::vector<std::string> shown;
+  size_t count = 0;
+  const absl::Status all = ForEachNamed(tree->root(), {}, [&](const std::string& name, Value value) {
+    const bool is_empty_map = value.kind() == ValueKind::kMap;
+    if (value.kind() == ValueKind::kTensor || is_empty_map) return absl::OkStatus();
+    if (++count > kMostCounted) return absl::ResourceExhaustedError("enough");
+    const bool is_short = value.kind() != ValueKind::kFileArray && value.size() == 0;
+    if (shown.size() == kShownValues || !is_short) return absl::OkStatus();
+    const std::string text = InFewWords(input, value);
+    if (text.size() <= kShortBytes) shown.push_back(absl::StrCat(Printable(name), name.empty() ? "" : "=", text));
+    return absl::OkStatus();
+  });
+  if (count == 0) return "";
+  const std::string number =
+      count > kMostCounted ? absl::StrCat("more than ", kMostCounted) : absl::StrCat(count - shown.size());
+  if (shown.size() < count) shown.push_back(absl::StrCat(number, shown.empty() ? "" : " more"));
+  return absl::StrCat("values: ", absl::StrJoin(shown, ", "), " (ls --values)\n");
 }
 
 }  // namespace tensorcask::tools

@@ -12,11 +12,16 @@
 
 namespace tensorcask::tools {
 
-// Prints the values of `input`, which the user called `path`: one line each, shortened, or as a JSON document. With
-// `globs`, only those whose names match, whole, with the elements of arrays that are in the file.
-// Errors: Misuse if one of `globs` matches no value; ResourceExhausted for a tree of too many values.
+// Prints the values of `input`, which the user called `path`: one line each, shortened, or as a JSON document. Tensors,
+// which `ls` lists, have no lines, but stay in the document. With `globs`, only those whose names match, whole, with
+// the elements of arrays that are in the file. Errors: Misuse if one of `globs` matches no value; ResourceExhausted for
+// a tree of too many values.
 absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::string& path,
                                      const std::vector<std::string>& globs, bool json, Console& console);
+
+// "values: epoch=3, lr=0.001, 7 more (ls --values)\n": the first values, for the end of a list of tensors. "" if there
+// are none, or they cannot be read.
+std::string ValuesInALine(const ArchiveReader& input);
 
 }  // namespace tensorcask::tools
 

@@ -34,6 +34,13 @@ void NoteLost(absl::string_view command, const absl::Status& status, Console& co
   console.err << "tensorcask " << command << ": lost: " << EscapeControls(status.message()) << '\n';
 }
 
+std::string Hint(const std::string& glob, const std::vector<ArchiveEntry>& entries) {
+  std::vector<absl::string_view> names;
+  names.reserve(entries.size());
+  for (const ArchiveEntry& entry : entries) names.push_back(entry.name);
+  return archive::HintForPattern(glob, names);
+}
+
 }  // namespace
 
 bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& glob) {
@@ -61,11 +68,12 @@ absl::Status CheckMatched(const std::vector<std::string>& globs, const std::vect
   }
   if (unmatched.empty()) return absl::OkStatus();
   const std::vector<absl::string_view> views(names.begin(), names.end());
-  return Misuse(absl::StrCat(unmatched.front(), " matches no tensor", archive::DidYouMean(unmatched.front(), views)));
+  return Misuse(
+      absl::StrCat(unmatched.front(), " matches no tensor", archive::HintForPattern(unmatched.front(), views)));
 }
 
-void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console) {
-  console.err << "tensorcask " << command << ": " << EscapeControls(what) << " matches no tensor\n";
+void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console, const std::string& hint) {
+  console.err << "tensorcask " << command << ": " << EscapeControls(what) << " matches no tensor" << hint << '\n';
 }
 
 void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Console& console) {
@@ -84,7 +92,7 @@ void PrintRemoved(const std::vector<std::string>& paths, Console& console, bool 
 void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
                       const std::vector<ArchiveEntry>& entries, Console& console) {
   for (const std::string& glob : globs) {
-    if (!MatchesSome(entries, glob)) NoteUnmatched(command, absl::StrCat(option, glob), console);
+    if (!MatchesSome(entries, glob)) NoteUnmatched(command, absl::StrCat(option, glob), console, Hint(glob, entries));
   }
 }
 

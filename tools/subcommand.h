@@ -51,8 +51,8 @@ bool MatchesSome(const std::vector<ArchiveEntry>& entries, const std::string& gl
 std::string ExactName(const ArchiveReader& input, const std::string& name);
 // Errors: Misuse, with a similar name, if one of the operands `globs` matches no tensor of any of `inputs`.
 absl::Status CheckMatched(const std::vector<std::string>& globs, const std::vector<const ArchiveReader*>& inputs);
-// "tensorcask ls: GLOB matches no tensor" on console.err.
-void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console);
+// "tensorcask ls: GLOB matches no tensor" on console.err, with a hint of archive/similar_names.h.
+void NoteUnmatched(absl::string_view command, absl::string_view what, Console& console, const std::string& hint = "");
 // ReadForCopy; with `allow_loss`, nullopt and a line on console.err for a tensor whose elements are damaged.
 absl::StatusOr<std::optional<DecodedTensor>> ReadUnlessLost(absl::string_view command, const ArchiveReader& input,
                                                             const ArchiveEntry& entry, bool allow_loss,
@@ -61,7 +61,8 @@ absl::StatusOr<std::optional<DecodedTensor>> ReadUnlessLost(absl::string_view co
 void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Console& console);
 // A line "removed: FILE" for each file of an older archive that a command removed, or "would remove: FILE".
 void PrintRemoved(const std::vector<std::string>& paths, Console& console, bool is_dry_run = false);
-// As NoteUnmatched, for each of these patterns that matches none of `entries`; `option` stands before the pattern.
+// As NoteUnmatched, with hints, for each of these patterns that matches none of `entries`; `option` stands before the
+// pattern.
 void NoteAllUnmatched(absl::string_view command, absl::string_view option, const std::vector<std::string>& globs,
                       const std::vector<ArchiveEntry>& entries, Console& console);
 

@@ -22,6 +22,7 @@
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/read_index.h"
 #include "tensorcask/serialize/archive/save_load.h"
+#include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/device.h"
 
@@ -137,7 +138,10 @@ std::vector<const ArchiveEntry*> Choose(const OpenFile& file, nb::handle names) 
     if (file.archive->Find(name).ok()) continue;
     if (name.find_first_of("*?[") == std::string::npos) Take(file.archive->Find(name), About::kTensor);
     if (SelectEntries(file.archive->entries(), {name}, {}).empty()) {
-      Raise(absl::NotFoundError(absl::StrCat(file.archive->path(), ": no tensor matches ", Quoted(name))),
+      std::vector<absl::string_view> known;
+      for (const ArchiveEntry& entry : file.archive->entries()) known.push_back(entry.name);
+      Raise(absl::NotFoundError(absl::StrCat(file.archive->path(), ": no tensor matches ", Quoted(name),
+                                             archive::HintForPattern(name, known))),
             About::kTensor);
     }
   }

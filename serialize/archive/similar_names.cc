@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "tensorcask/tensor/base/quote.h"
 
 namespace tensorcask::archive {
@@ -39,28 +41,32 @@ size_t EditDistance(absl::string_view a, absl::string_view b, size_t limit) {
   return last[b.size()];
 }
 
-// "; 2 names contain it: "conv2d/bias", "conv2d/kernel"", for a word that is long enough to mean something.
-std::string NamesThatContain(absl::string_view word, absl::Span<const absl::string_view> names) {
-  constexpr size_t kMinWordBytes = 3;
-  constexpr size_t kMaxListed = 3;
-  if (word.size() < kMinWordBytes) return "";
-  std::vector<std::string> listed;
+constexpr size_t kMinWordBytes = 3;  // of a word that is long enough to mean something
+
+// The names that contain a word.
+struct Containing {
   size_t count = 0;
-  for (const absl::string_view name : names.subspan(0, kMaxNames)) {
-    if (name.size() <= kMaxNameBytes && absl::StrContains(name, word) && ++count <= kMaxListed) {
-      listed.push_back(Quoted(name));
-    }
+  std::vector<std::string> first;  // quoted
+
+  std::string ListedNames() const {
+    return absl::StrCat(absl::StrJoin(first, ", "), count > first.size() ? ", ..." : "");
   }
-  if (count == 0) return "";
-  if (count == 1) return absl::StrCat("; did you mean ", listed[0], "?");
-  return absl::StrCat("; ", count, " names contain it: ", absl::StrJoin(listed, ", "),
-                      count > kMaxListed ? ", ..." : "");
+};
+
+Containing NamesThatContain(absl::string_view word, absl::Span<const absl::string_view> names) {
+  constexpr size_t kMaxListed = 3;
+  Containing found;
+  if (word.size() < kMinWordBytes) return found;
+  std::set<absl::string_view> seen;  // names of several files may be the same
+  for (const absl::string_view name : names.subspan(0, kMaxNames)) {
+    if (name.size() > kMaxNameBytes || !absl::StrContains(name, word) || !seen.insert(name).second) continue;
+    if (++found.count <= kMaxListed) found.first.push_back(Quoted(name));
+  }
+  return found;
 }
 
-}  // namespace
-
-std::string DidYouMean(absl::string_view name, absl::Span<const absl::string_view> names) {
-  if (name.empty() || name.size() > kMaxNameBytes) return "";
+// The most similar one of `names`, or one that ends with "/" and the name; "" if there is none.
+absl::string_view MostSimilar(absl::string_view name, absl::Span<const absl::string_view> names) {
   const size_t limit = std::max<size_t>(1, name.size() / 4);
   size_t best = limit + 1;
   absl::string_view similar;
@@ -75,8 +81,43 @@ std::string DidYouMean(absl::string_view name, absl::Span<const absl::string_vie
     }
     if (longer.empty() && absl::EndsWith(candidate, absl::StrCat("/", name))) longer = candidate;
   }
-  if (similar.empty()) similar = longer;
-  return similar.empty() ? NamesThatContain(name, names) : absl::StrCat("; did you mean ", Quoted(similar), "?");
+  return similar.empty() ? longer : similar;
+}
+
+std::string Meant(absl::string_view quoted) { return absl::StrCat("; did you mean ", quoted, "?"); }
+
+// The longest part of a pattern without wildcards: "embed" of "*.embed*".
+absl::string_view LongestWord(absl::string_view glob) {
+  absl::string_view longest;
+  for (const absl::string_view word : absl::StrSplit(glob, absl::ByAnyChar("*?[]\\"))) {
+    if (word.size() > longest.size()) longest = word;
+  }
+  return longest;
+}
+
+}  // namespace
+
+std::string DidYouMean(absl::string_view name, absl::Span<const absl::string_view> names) {
+  if (name.empty() || name.size() > kMaxNameBytes) return "";
+  const absl::string_view similar = MostSimilar(name, names);
+  if (!similar.empty()) return Meant(Quoted(similar));
+  const Containing found = NamesThatContain(name, names);
+  if (found.count == 0) return "";
+  if (found.count == 1) return Meant(found.first[0]);
+  return absl::StrCat("; ", found.count, " names contain it: ", found.ListedNames());
+}
+
+std::string HintForPattern(absl::string_view glob, absl::Span<const absl::string_view> names) {
+  if (glob.empty() || glob.size() > kMaxNameBytes) return "";
+  const absl::string_view word = LongestWord(glob);
+  if (glob.find_first_of("*?") == absl::string_view::npos) {  // it may be meant as a name, such as "x[0]"
+    const absl::string_view similar = MostSimilar(glob, names);
+    if (!similar.empty()) return Meant(Quoted(similar));
+  }
+  const Containing found = NamesThatContain(word, names);
+  if (found.count == 0) return "";
+  if (found.count == 1) return Meant(found.first[0]);
+  return absl::StrCat("; ", Quoted(absl::StrCat("*", word, "*")), " matches ", found.count, ": ", found.ListedNames());
 }
 
 }  // namespace tensorcask::archive

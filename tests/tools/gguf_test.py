@@ -90,8 +90,9 @@ class Files(Archives):
         self.assertEqual((w["shape"], w["encoding"], w["stored_bytes"]), ([3, 2], "plain", 24))
         text_of = self.good("ls", self.small)
         self.assertRegex(text_of, r"q +float32 +\[2,32\] +256 +q8_0, 26\.6 %\n")
-        self.assertTrue(text_of.endswith("\n  float32: 1 tensor, 6 numbers in 24 B, 32 bits each\n"
-                                         "  q8_0: 1 tensor, 64 numbers in 68 B, 8.5 bits each\n"), text_of)  # fmt: skip
+        self.assertIn("\n  float32: 1 tensor, 6 numbers in 24 B, 32 bits each\n"
+                      "  q8_0: 1 tensor, 64 numbers in 68 B, 8.5 bits each\n", text_of)  # fmt: skip
+        self.assertRegex(text_of.splitlines()[-1], r'^values: general\..*tiny\.layers=7.*, \d more \(ls --values\)$')
         self.assertEqual(listed["totals"]["types"]["q8_0"], {"tensors": 1, "numbers": 64, "stored_bytes": 68})
 
     def test_blocks_as_bytes(self):

@@ -232,7 +232,14 @@ class Options(Base):
         prefix = self.model(tensors={name: floats(1) for name in names})
         hint = '; 5 names contain it: "block/conv2d_0/kernel", "block/conv2d_1/kernel", "block/conv2d_2/kernel", ...\n'
         self.assert_one_line(run("show", prefix, "conv2d"), 1, 'no tensor "conv2d"' + hint)
+        hint = hint.replace("5 names contain it", '"*conv2d*" matches 5')
         self.assert_one_line(run("ls", prefix, "conv2d"), 2, "conv2d matches no tensor" + hint)
+        self.assert_one_line(run("ls", prefix, "conv2d*"), 2, "conv2d* matches no tensor" + hint)
+        self.assert_one_line(run("diff", prefix, prefix, "--rename", "s/dense/d/", "conv2d"), 2, "no tensor" + hint)
+        for option in ("--exclude=conv2d", "--dtype=conv2d=bfloat16"):
+            done = run("convert", "--dry-run", option, prefix, self.path("new"))
+            self.assertIn(f"{option.replace('=', ' ', 1)} matches no tensor" + hint, done.stderr)
+        self.assertIn("--exclude conv2d matches no tensor" + hint, run("cat", "--exclude", "conv2d", prefix).stderr)
         self.assert_one_line(run("show", prefix, "conv2d_3"), 1, 'did you mean "block/conv2d_3/kernel"?')
 
     def test_lenient_says_what_it_overlooks(self):

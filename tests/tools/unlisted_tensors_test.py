@@ -71,7 +71,8 @@ class UnlistedTensors(Files):
         done = run("ls", path)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(line, done.stderr)
-        self.assertEqual([one.split()[0] for one in done.stdout.splitlines()], ["a", "b", "c", "d", "total:"])
+        lines = [one.split()[0] for one in done.stdout.splitlines()]
+        self.assertEqual(lines, ["a", "b", "c", "d", "total:", "values:"])
         self.assertEqual(self.names_of(path), ["a", "b", "c", "d"])
         self.assertEqual(run("show", path, "d").stdout, "float32 [2]\n[5 7]\n")
         self.assertEqual(run("stats", path).returncode, 0)

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
+#include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -82,21 +83,28 @@ bool TakesSome(const DTypeRule& rule, const std::vector<const ArchiveReader*>& s
 // Patterns must match something: a misspelled one would silently copy nothing, or everything.
 absl::Status CheckPatterns(const ConvertFlags& flags, const std::vector<DTypeRule>& rules,
                            const std::vector<const ArchiveReader*>& sources, Console& console) {
-  const auto matches = [&](const std::string& glob) {
-    return std::any_of(sources.begin(), sources.end(),
-                       [&](const ArchiveReader* source) { return MatchesSome(source->entries(), glob); });
+  // The hint for a pattern that matches nothing.
+  const auto unmatched = [&](const std::string& glob) -> std::optional<std::string> {
+    std::vector<absl::string_view> names;
+    for (const ArchiveReader* const source : sources) {
+      if (MatchesSome(source->entries(), glob)) return std::nullopt;
+      for (const ArchiveEntry& entry : source->entries()) names.push_back(entry.name);
+    }
+    return archive::HintForPattern(glob, names);
   };
   for (const std::string& glob : flags.include) {
     const absl::Status matched = CheckMatched({glob}, sources);
     if (!matched.ok()) return Misuse(absl::StrCat("--include ", matched.message()));
   }
   for (const std::string& glob : flags.exclude) {
-    if (!matches(glob)) NoteUnmatched("convert", absl::StrCat("--exclude ", glob), console);
+    const std::optional<std::string> hint = unmatched(glob);
+    if (hint.has_value()) NoteUnmatched("convert", absl::StrCat("--exclude ", glob), console, *hint);
   }
   for (size_t i = 0; i < rules.size(); ++i) {
     const std::string option = absl::StrCat("--dtype ", flags.dtypes[i]);
-    if (!matches(rules[i].glob)) {
-      NoteUnmatched("convert", option, console);
+    const std::optional<std::string> hint = unmatched(rules[i].glob);
+    if (hint.has_value()) {
+      NoteUnmatched("convert", option, console, *hint);
     } else if (!TakesSome(rules[i], sources)) {
       console.err << "tensorcask convert: " << EscapeControls(option)
                   << " takes no tensor: none that it matches has numbers of that kind; 'any:GLOB=DTYPE' takes all\n";

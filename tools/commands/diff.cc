@@ -19,6 +19,7 @@
 #include "nlohmann/json.hpp"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/archive/compare_archives.h"
+#include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/glob.h"
@@ -163,7 +164,9 @@ absl::Status CheckMatchedNew(const std::vector<std::string>& globs, const Archiv
   for (const std::string& glob : globs) {
     const auto matches = [&](const std::string& name) { return MatchesGlob(glob, name); };
     if (std::any_of(names.begin(), names.end(), matches) || MatchesSome(b.entries(), glob)) continue;
-    return Misuse(absl::StrCat(glob, " matches no tensor"));
+    std::vector<absl::string_view> all(names.begin(), names.end());
+    for (const ArchiveEntry& entry : b.entries()) all.push_back(entry.name);
+    return Misuse(absl::StrCat(glob, " matches no tensor", archive::HintForPattern(glob, all)));
   }
   return absl::OkStatus();
 }

@@ -32,6 +32,7 @@
 #include "tensorcask/tools/element_crc32.h"
 #include "tensorcask/tools/formats.h"
 #include "tensorcask/tools/ls_values.h"
+#include "tensorcask/tools/name_groups.h"
 #include "tensorcask/tools/output/json_text.h"
 #include "tensorcask/tools/output/table.h"
 #include "tensorcask/tools/read_progress.h"
@@ -52,6 +53,7 @@ struct LsFlags {
   bool by_size = false;
   bool tree = false;
   bool values = false;
+  uint64_t depth = 0;  // of groups; 0: tensors
 };
 
 // In one line and in ASCII: a name could control a terminal by characters that JSON allows. Bytes that are not UTF-8
@@ -99,6 +101,11 @@ Details ReadDetails(const ArchiveReader& input, const ArchiveEntry& info, const 
     details.status.Update(metadata.status());
   }
   return details;
+}
+
+// "float32", "q4_k".
+std::string TypeOf(const ArchiveEntry& info) {
+  return info.is_quantized ? info.encoding : std::string(DTypeName(info.dtype));
 }
 
 // "61.3 %".
@@ -252,11 +259,14 @@ std::string Titles() {
 // What is printed below the list.
 class Totals {
  public:
-  // `by_type`: also those of each type, as GGUF has types of blocks.
-  explicit Totals(bool by_type) : by_type_(by_type) {}
+  // `by_type`: also those of each type, as GGUF has types of blocks. `overview`: has measured the names; Print then
+  // prints its groups.
+  explicit Totals(bool by_type, std::optional<Overview> overview = std::nullopt)
+      : by_type_(by_type), overview_(std::move(overview)) {}
 
   void Add(const ArchiveEntry& info) {
     ++tensors_;
+    if (overview_.has_value()) overview_->Add(info.name, TypeOf(info), ListedBytes(info));
     if (by_type_) AddToType(info);
     bytes_ = CheckedAdd(bytes_, ListedBytes(info)).value_or(UINT64_MAX);
     if (!info.alias_of.empty()) {
@@ -294,6 +304,11 @@ class Totals {
       if (type.numbers > 0) out << absl::StrFormat(", %.4g bits each", type.bits());
       out << '\n';
     }
+    if (!overview_.has_value()) return;
+    for (const auto& [start, group] : overview_->groups()) {
+      out << "  " << Printable(group.pattern()) << ": " << TensorCount(group.tensors()) << ", "
+          << HumanBytes(group.bytes()) << '\n';
+    }
   }
 
  private:
@@ -315,6 +330,7 @@ class Totals {
   }
 
   const bool by_type_;
+  std::optional<Overview> overview_;
   std::map<std::string, OfType> types_;
   size_t tensors_ = 0;
   uint64_t bytes_ = 0;
@@ -357,12 +373,13 @@ class Listing {
 };
 
 // Measures the table, and adds up the bytes that --checksum will read.
-absl::StatusOr<uint64_t> Measure(const Listing& listing, const LsFlags& flags, Table* table) {
+absl::StatusOr<uint64_t> Measure(const Listing& listing, const LsFlags& flags, Table* table, Overview* overview) {
   Details any;
   any.crc32.assign(flags.checksum ? 8 : 0, '0');
   uint64_t bytes = 0;
   CASK_RETURN_IF_ERROR(listing.ForEach([&](const ArchiveEntry& info) {
     bytes = CheckedAdd(bytes, info.stored_bytes).value_or(UINT64_MAX);
+    overview->Measure(info.name);
     if (!flags.json) table->Measure(RowOf({info, any}));
     return absl::OkStatus();
   }));
@@ -372,7 +389,8 @@ absl::StatusOr<uint64_t> Measure(const Listing& listing, const LsFlags& flags, T
 // A document that is written piece by piece: one of a million tensors would take a gigabyte of memory.
 class Document {
  public:
-  Document(const LsFlags& flags, const ArchiveReader& input, std::ostream& out) : out_(out) {
+  // `key`: of what is listed.
+  Document(const LsFlags& flags, const ArchiveReader& input, const char* key, std::ostream& out) : out_(out) {
     Json head;
     SetJsonText("path", flags.path, &head);
     head["format"] = std::string(input.format());
@@ -384,10 +402,10 @@ class Document {
     out_ << "{\n";
     for (const auto& [key, value] : head.items()) out_ << "  \"" << key << "\": " << Line(value) << ",\n";
     if (is_text) AddMetadata(metadata);
-    out_ << "  \"tensors\": [";
+    out_ << "  \"" << key << "\": [";
   }
-  void Add(const Json& tensor) {
-    out_ << separator_ << Line(tensor);
+  void Add(const Json& listed) {
+    out_ << separator_ << Line(listed);
     separator_ = ",\n    ";
     is_empty_ = false;
   }
@@ -416,12 +434,13 @@ class Document {
 
 // Prints the tensors. kFound: one of them could not be read.
 absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const LsFlags& flags, const Table& table,
-                                      const Listing& listing, ReadProgress& progress, Console& console) {
+                                      const Listing& listing, Overview overview, ReadProgress& progress,
+                                      Console& console) {
   std::optional<Document> document;
-  if (flags.json) document.emplace(flags, input, console.out);
+  if (flags.json) document.emplace(flags, input, "tensors", console.out);
   ExitCode code = kDone;
   DamageNote note;
-  Totals totals(/*by_type=*/input.format() == "gguf");
+  Totals totals(/*by_type=*/input.format() == "gguf", std::move(overview));
   const absl::Status listed = listing.ForEach([&](const ArchiveEntry& info) {
     if (Interrupted()) return absl::CancelledError("interrupted");
     const Details details = ReadDetails(input, info, flags);
@@ -449,17 +468,93 @@ absl::StatusOr<ExitCode> PrintTensors(const ArchiveReader& input, const LsFlags&
     document->End(totals, InToolWords(listed.message()));
   } else if (listed.ok()) {
     totals.Print(console.out);
+    if (flags.globs.empty()) console.out << ValuesInALine(input);
   }
   CASK_RETURN_IF_ERROR(listed);
   if (flags.checksum) progress.Print([&] { note.Print("ls", console); });
   return code;
 }
 
+// Calls fn for each group of the tensors. `listing` is in the order of names, in which groups come one after the other.
+absl::Status ForEachGroup(const Listing& listing, size_t depth, absl::FunctionRef<void(const NameGroup&)> fn) {
+  std::string start;
+  NameGroup group;
+  CASK_RETURN_IF_ERROR(listing.ForEach([&](const ArchiveEntry& info) {
+    const absl::string_view next = FirstParts(info.name, depth);
+    if (group.tensors() > 0 && next != start) {
+      fn(group);
+      group = NameGroup();
+    }
+    if (group.tensors() == 0) start = std::string(next);
+    group.Add(info.name, TypeOf(info), ListedBytes(info));
+    return absl::OkStatus();
+  }));
+  if (group.tensors() > 0) fn(group);
+  return absl::OkStatus();
+}
+
+TableRow RowOf(const NameGroup& group) {
+  return {Printable(group.pattern()), TensorCount(group.tensors()), absl::StrJoin(group.types(), ","),
+          absl::StrCat(group.bytes())};
+}
+
+Json ToJson(const NameGroup& group) {
+  Json json;
+  SetJsonText("pattern", group.pattern(), &json);
+  json["tensors"] = group.tensors();
+  json["types"] = group.types();
+  json["bytes"] = group.bytes();
+  return json;
+}
+
+// Prints groups of tensors instead of tensors.
+absl::StatusOr<ExitCode> PrintGroups(const ArchiveReader& input, const LsFlags& flags, Console& console) {
+  LsFlags by_name = flags;
+  by_name.by_size = false;
+  const Listing listing(input, by_name);
+  Totals totals(/*by_type=*/false);
+  std::vector<NameGroup> sorted;  // by size
+  Table table({3}, OutputWidth());
+  CASK_RETURN_IF_ERROR(ForEachGroup(listing, flags.depth, [&](const NameGroup& group) {
+    if (!flags.json) table.Measure(RowOf(group));
+    if (flags.by_size) sorted.push_back(group);
+  }));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const NameGroup& a, const NameGroup& b) { return a.bytes() > b.bytes(); });
+  CASK_RETURN_IF_ERROR(listing.ForEach([&](const ArchiveEntry& info) {
+    totals.Add(info);
+    return absl::OkStatus();
+  }));
+  std::optional<Document> document;
+  if (flags.json) document.emplace(flags, input, "groups", console.out);
+  const auto print = [&](const NameGroup& group) {
+    if (flags.json) {
+      document->Add(ToJson(group));
+    } else {
+      table.Print(RowOf(group), console.out);
+    }
+  };
+  if (flags.by_size) {
+    for (const NameGroup& group : sorted) print(group);
+  } else {
+    CASK_RETURN_IF_ERROR(ForEachGroup(listing, flags.depth, print));
+  }
+  if (flags.json) {
+    document->End(totals, "");
+  } else {
+    totals.Print(console.out);
+    if (flags.globs.empty()) console.out << ValuesInALine(input);
+  }
+  return kDone;
+}
+
 // The archives in a folder of a store, by their names: nothing is opened.
 absl::StatusOr<ExitCode> ListArchives(const LsFlags& flags, Console& console) {
-  if (!flags.globs.empty() || flags.checksum || flags.tree || flags.values) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        flags.path, ": is a folder, whose files are listed; GLOB, --checksum, --tree and --values are for a file"));
+  if (!flags.globs.empty() || flags.checksum || flags.depth > 0 || flags.tree || flags.values) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.path,
+                     ": is a folder, whose files are listed; GLOB, --checksum, --depth, --tree and --values are for a "
+                     "file"));
   }
   CASK_ASSIGN_OR_RETURN(const std::vector<std::string> found, FindArchives(flags.path, Formats(), ToolFiles()));
   Json document = {{"path", JsonText(flags.path)}, {"archives", Json::array()}};
@@ -503,13 +598,16 @@ absl::StatusOr<ExitCode> List(const LsFlags& flags, Console& console) {
   progress.Print([&] { NoteOverlooked("ls", *input, console); });
   if (flags.tree) return DrawTree(flags, *input, console);
   if (flags.values) return PrintValues(*input, flags.path, flags.globs, flags.json, console);
+  CASK_RETURN_IF_ERROR(CheckMatched(flags.globs, {input.get()}));
+  if (flags.depth > 0) return PrintGroups(*input, flags, console);
   CatchInterrupts();
   Table table(NumberColumns(), OutputWidth());
   const Listing listing(*input, flags);
-  CASK_RETURN_IF_ERROR(CheckMatched(flags.globs, {input.get()}));
-  CASK_ASSIGN_OR_RETURN(const uint64_t bytes, Measure(listing, flags, &table));
+  Overview overview;
+  CASK_ASSIGN_OR_RETURN(const uint64_t bytes, Measure(listing, flags, &table, &overview));
   progress.SetTotal(bytes);
-  const absl::StatusOr<ExitCode> code = PrintTensors(*input, flags, table, listing, progress, console);
+  const absl::StatusOr<ExitCode> code =
+      PrintTensors(*input, flags, table, listing, std::move(overview), progress, console);
   return Interrupted() ? InterruptedExitCode() : code;
 }
 
@@ -528,12 +626,17 @@ Action DeclareLs(CLI::App& app) {
           ->excludes(json)
           ->excludes(checksum)
           ->excludes(globs);
-  app.add_flag(
-         "--values", flags->values,
-         "Instead list what the file keeps beside its tensors; GLOB then means names of values, which are printed "
-         "whole")
-      ->excludes(checksum)
-      ->excludes(tree);
+  CLI::Option* const values =
+      app.add_flag(
+             "--values", flags->values,
+             "Instead list what the file keeps beside its tensors; GLOB then means names of values, which are printed "
+             "whole")
+          ->excludes(checksum)
+          ->excludes(tree);
+  AddNumberOption(app, "--depth", "N", 1, 1000, &flags->depth,
+                  "Instead list groups of tensors whose names begin with the same N parts: the number of tensors, "
+                  "their dtypes and bytes");
+  app.get_option("--depth")->excludes(checksum)->excludes(tree)->excludes(values);
   app.add_option_function<std::string>(
          "--sort", [flags](const std::string& key) { flags->by_size = key == "size"; }, "name (default) or size")
       ->check(CLI::IsMember({"name", "size"}))
@@ -545,9 +648,12 @@ Action DeclareLs(CLI::App& app) {
       "in percent of the bytes. A tensor that cannot be read is listed, too, as `not readable`. Exit 1 if it is "
       "damaged "
       "or missing.\n\n"
+      "Below a long list, a line for each of a few groups of names shows what is in the file, and a last line the "
+      "first values that it keeps beside its tensors. A part of a name ends with '.' or '/'. The name of a group is a "
+      "pattern: `--exclude 'optimizer.*'` takes it.\n\n"
       "--values lists one value in a line, with its type, in the order of the file. Long text is shortened, and of "
-      "long lists only the number of elements is printed, unless a GLOB chooses the value. With --json, nested values "
-      "stay nested.\n\n"
+      "long lists only the number of elements is printed, unless a GLOB chooses the value; lists of maps are entered. "
+      "A GLOB that is the name of a map or list chooses it as one value. With --json, nested values stay nested.\n\n"
       "Without --checksum and --tree, only the index of a checkpoint is read, and records of 4 MiB and more are "
       "listed without a check of their checksums: `tensorcask verify` finds damage of their names and shapes. "
       "--checksum is zlib's CRC-32 of the elements in memory; for each string it covers the length as 8 bytes, "
@@ -556,6 +662,7 @@ Action DeclareLs(CLI::App& app) {
       "by their names.\n\n"
       "Examples:\n"
       "  tensorcask ls --sort size model.ckpt 'dense/*'\n"
+      "  tensorcask ls --depth 1 model.ckpt\n"
       "  tensorcask ls --tree model.ckpt\n"
       "  tensorcask ls --values model.safetensors\n"
       "  tensorcask ls s3://bucket/run/"));

@@ -4,7 +4,7 @@
 _tensorcask_options() {
   case "$1" in
     '') echo 'ls show stats diff report browse verify salvage convert merge reshard edit clean cat save send recv serve demo help --help -h --version -V' ;;
-    ls) echo '--help -h --json --checksum --tree --values --sort --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
+    ls) echo '--help -h --json --checksum --tree --values --depth --sort --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     show) echo '--help -h --slice --max --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     stats) echo '--help -h --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
     diff) echo '--help -h --rtol --atol --cast --rename --json --format --lenient --opaque-dtype --stored --constants --no-links --opaque-objects --base --limit --ignore-checksums --stats' ;;
@@ -53,6 +53,7 @@ _tensorcask_operands() {
 # What follows an option of a subcommand; nothing for a flag.
 _tensorcask_value() {
   case "$1 $2" in
+    'ls --depth') echo '@text' ;;
     'ls --sort') echo 'name size' ;;
     'ls --format') echo 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx hdf5 tensorproto-text graph' ;;
     'ls --opaque-dtype') echo '@text' ;;

@@ -23,6 +23,7 @@ complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l json -d 'One JSON 
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l checksum -d 'Read the elements and add their CRC-32 (of zlib)'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l tree -d 'Instead list the objects that TensorFlow saved, and the tensors with their values'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l values -d 'Instead list what the file keeps beside its tensors; GLOB then means names of values, which are printed whole'
+complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l depth -x -d 'Instead list groups of tensors whose names begin with the same N parts: the number of tensors, their dtypes and bytes'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l sort -x -a 'name size' -d 'name (default) or size'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l format -x -a 'checkpoint tensorproto records safetensors npy npz gguf torch dcp onnx hdf5 tensorproto-text graph' -d 'The format of PATH, if its content does not show it'
 complete -c tensorcask -n '__fish_seen_subcommand_from ls' -l lenient -d 'Accept a safetensors, npy or npz file that breaks a rule in a known, harmless way, and say what it breaks'

@@ -182,6 +182,19 @@ TEST(DidYouMean, FindsTheNearestName) {
   EXPECT_EQ(archive::DidYouMean("", names), "");
 }
 
+TEST(HintForPattern, NamesAPatternThatMatches) {
+  const std::vector<absl::string_view> names = {"a/conv2d/0", "a/conv2d/1", "a/conv2d/2", "a/conv2d/3", "dense/bias"};
+  const std::string four = "; \"*conv2d*\" matches 4: \"a/conv2d/0\", \"a/conv2d/1\", \"a/conv2d/2\", ...";
+  EXPECT_EQ(archive::HintForPattern("conv2d", names), four);
+  EXPECT_EQ(archive::HintForPattern("conv2d*", names), four);
+  EXPECT_EQ(archive::HintForPattern("b?[a-z]conv2d", names), four);
+  EXPECT_EQ(archive::HintForPattern("bias", names), "; did you mean \"dense/bias\"?");
+  EXPECT_EQ(archive::HintForPattern("bias*", names), "; did you mean \"dense/bias\"?");
+  EXPECT_EQ(archive::HintForPattern("dense/bais", names), "; did you mean \"dense/bias\"?");
+  EXPECT_EQ(archive::HintForPattern("x*", names), "");
+  EXPECT_EQ(archive::HintForPattern("", names), "");
+}
+
 TEST(FormatForName, GoesByTheExtension) {
   const AllFormats formats;
   const auto name = [&](absl::string_view path) {
