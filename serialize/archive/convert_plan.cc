@@ -336,8 +336,8 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // What the target gets of the values: values (ArchiveTraits::values), or texts with a line in table_. Errors: as
-  // MergeFileMetadata.
+  // What the target gets of the values: values (ArchiveTraits::values), or texts with a line in table_. Errors: those
+  // of MergeFileMetadata.
   absl::Status AddValues(const ArchiveReader& source) {
     CASK_ASSIGN_OR_RETURN(const archive::SourceValues found, archive::ValuesOf(source, target_));
     const std::vector<std::string> include = archive::NamesFirst(options_.include, source.entries());

@@ -17,7 +17,7 @@ namespace tensorcask::checkpoint {
 // Requires: each renamed or removed tensor is in the checkpoint, and no two tensors get one name. Errors:
 // InvalidArgument for a name that an index cannot hold, and for metadata; Unimplemented for a V1 checkpoint, whose
 // index lies among the elements; FailedPrecondition for a delta, whose base is found by its name, and for a tensor that
-// the object graph names, unless the graph is removed too; as CheckpointReader::Open and entries; from errno.
+// the object graph names, unless the graph is removed too; those of CheckpointReader::Open and entries; from errno.
 absl::StatusOr<FileEditResult> EditCheckpoint(const std::string& path, const FileEdits& edits,
                                               const FileEditOptions& options);
 

@@ -27,7 +27,8 @@ struct WalkedIndex {
 };
 
 // Checks index and entries as CheckpointReader::entries does, then calls fn(key, value, entry) for each key but that of
-// the header, in order. Does not look at the data files. Errors: as CheckpointReader::Open and entries; fn's.
+// the header, in order. Does not look at the data files. Errors: those of CheckpointReader::Open and entries; those of
+// fn.
 absl::StatusOr<WalkedIndex> WalkEntries(
     const std::string& prefix, FileSystem* files, const DecodeLimits& limits,
     absl::FunctionRef<absl::Status(absl::string_view, absl::string_view, const IndexEntry&)> fn);
@@ -47,7 +48,8 @@ absl::Status CheckDataFiles(const std::string& prefix, int num_shards, const std
 absl::StatusOr<std::vector<std::string>> DamagedDataFiles(const std::string& prefix, const WalkedIndex& index,
                                                           FileSystem* files);
 
-// The prefix of the base that the index of `prefix` names, "" if it names none. Errors: as CheckpointReader::Open.
+// The prefix of the base that the index of `prefix` names, "" if it names none. Errors: those of
+// CheckpointReader::Open.
 absl::StatusOr<std::string> BasePrefixOf(const std::string& prefix, FileSystem* files);
 
 // Whether a checkpoint is whole: WalkIndex and that all data files are there, or with `everything` all that

@@ -56,7 +56,7 @@ class PartWriter {
 
   // Writes the elements of `slice`, which may be the whole tensor. The caller has compared the pieces of all processes,
   // and each is added once, by one process. Metadata of a piece that is not the whole is not stored.
-  // Errors: as CheckpointWriter::AddSlice.
+  // Errors: those of CheckpointWriter::AddSlice.
   absl::Status Add(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,
                    const TensorView& elements, const TensorMetadata& metadata);
   // Adds the record of a tensor in pieces: one process does that for each such tensor. Writes nothing to the data file.
@@ -66,7 +66,7 @@ class PartWriter {
   // The records of this part, for JointIndex::WriteIndex. With options.sync the data file is durable.
   // Errors: from errno, naming the file; AlreadyExists for two records of one key.
   absl::StatusOr<std::string> Finish();
-  // Gives the data file its name. Errors: as Publication::Commit.
+  // Gives the data file its name. Errors: those of Publication::Commit.
   absl::Status Publish();
   // Removes the data file, also after Publish: only while no index names it.
   void Remove();
@@ -91,7 +91,7 @@ class PartWriter {
 class JointIndex {
  public:
   // Makes the folder of `prefix` if it is missing, removes the temporary files of killed saves, chooses the names of
-  // the data files, and makes the temporary index. Errors: as CheckpointWriter::Create.
+  // the data files, and makes the temporary index. Errors: those of CheckpointWriter::Create.
   static absl::StatusOr<std::unique_ptr<JointIndex>> Begin(const std::string& prefix, int num_parts,
                                                            const CheckpointWriterOptions& options);
 
@@ -103,7 +103,8 @@ class JointIndex {
   // Errors: Internal if the records are cut short, are not sorted, are there twice or have another number; Aborted if
   // another save has replaced the checkpoint since Begin; from errno, naming the file.
   absl::Status WriteIndex(absl::Span<const std::string> parts, uint64_t num_records);
-  // Gives the index its name, and removes the data files that only the old index names. Errors: as Publication::Commit.
+  // Gives the index its name, and removes the data files that only the old index names.
+  // Errors: those of Publication::Commit.
   absl::Status Publish();
   // Of the old checkpoint, after Publish: the paths of the data files that it removed.
   const std::vector<std::string>& removed_files() const { return publish_.removed(); }

@@ -143,7 +143,7 @@ class ChannelListener {
                                                 UnixListener::Options socket = {});
 
   // The next client. Does not wait for the client to send anything, so a silent client delays no other one.
-  // Thread safety and errors: as UnixListener::Accept.
+  // Thread safety and errors: those of UnixListener::Accept.
   absl::StatusOr<Channel> Accept(Deadline deadline);
   void Shutdown() { listener_.Shutdown(); }
 

@@ -15,8 +15,8 @@ namespace tensorcask::gguf {
 // that stay. The system copies them; a file system that can share bytes between files shares them, and then a key
 // "tensorcask.padding" (FORMAT.md section 3.4) makes them begin at the old offset modulo 4096. A text of set_metadata
 // is a value as GgufWriter::SetParsed has it; the value that it replaces gives the type. Errors, and nothing has
-// changed: as GgufReader::Open; NotFound for a tensor that is not there; InvalidArgument for names and values that the
-// format cannot hold; AlreadyExists for an options.output that exists; Cancelled; from errno.
+// changed: those of GgufReader::Open; NotFound for a tensor that is not there; InvalidArgument for names and values
+// that the format cannot hold; AlreadyExists for an options.output that exists; Cancelled; from errno.
 //
 // Of a model in several files the first part gets new keys; a key that other parts repeat changes there, too, and
 // split.tensors.count counts what is left. options.output is the name of the first part ("x-00001-of-00003.gguf"), and

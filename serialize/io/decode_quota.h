@@ -81,7 +81,7 @@ class QuotaCharge {
     if (amount_ > 0) quota_->Release(amount_);
   }
 
-  // Errors: as DecodeQuota::Charge.
+  // Errors: those of DecodeQuota::Charge.
   absl::Status Add(uint64_t amount) {
     absl::Status status = quota_->Charge(amount);
     if (status.ok()) amount_ += amount;

@@ -79,8 +79,8 @@ class Publication {
   // Commit will publish the file at `source_path` as `final_path` too: as a hard link, so that a later write changes
   // the file under both names, or as a copy (in bounded memory) if the file system has no hard links. With sync its
   // content is made durable, however it was written. The source keeps its name, and exists until Commit has returned.
-  // Errors: as Add; NotFound and other errors of reading, naming the source; FailedPrecondition if the source is not a
-  // regular file.
+  // Errors: those of Add; NotFound and other errors of reading, naming the source; FailedPrecondition if the source is
+  // not a regular file.
   absl::Status AddExisting(const std::string& source_path, const std::string& final_path);
 
   // Commit gives the new files only permissions that the file at `path` grants, too, as if they replaced it: a file

@@ -25,9 +25,8 @@ namespace tensorcask::safetensors {
 // Requires: each renamed or removed tensor is in the file, and no two tensors get one name. Errors: InvalidArgument for
 // a name or metadata that the format cannot hold, for metadata that would become another name of a tensor, for metadata
 // or an output of a model in several files, for removing a tensor without its other names or all tensors of a model;
-// DataLoss for renaming or removing a tensor that only the index lists;
-// NotFound for a key to unset; AlreadyExists for the name of a tied tensor that the metadata uses; as
-// SafetensorsReader::Open; Cancelled; from errno.
+// DataLoss for renaming or removing a tensor that only the index lists; NotFound for a key to unset; AlreadyExists for
+// the name of a tied tensor that the metadata uses; those of SafetensorsReader::Open; Cancelled; from errno.
 absl::StatusOr<FileEditResult> EditSafetensors(const std::string& path, const FileEdits& edits,
                                                const FileEditOptions& options);
 

@@ -46,7 +46,7 @@ bool IsZip(absl::string_view start);
 // is encrypted or compressed by another method. Then ZipMember::status says so, and data_offset is not known. Errors,
 // naming file and member: DataLoss if the file is not a zip archive or breaks a rule above; Unimplemented for
 // encryption, other methods and archives in several files; ResourceExhausted past limits.max_entries or max_name_bytes;
-// of the source.
+// those of the source.
 absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(const ByteSource& file, const DecodeLimits& limits,
                                                         bool list_damaged = false, ZipReadAhead* ahead = nullptr);
 

@@ -44,8 +44,8 @@ class ZipMemberStream {
   uint64_t position() const { return position_; }  // bytes given or skipped so far
 
   // Fills `out` with the next bytes.
-  // Errors: DataLoss past the end of the member, or if the data cannot be inflated; of the source; ResourceExhausted
-  // without memory.
+  // Errors: DataLoss past the end of the member, or if the data cannot be inflated; those of the source;
+  // ResourceExhausted without memory.
   absl::Status Read(absl::Span<char> out);
   // Passes over `bytes` bytes. Without `verify` the bytes of a stored member are not read.
   absl::Status Skip(uint64_t bytes);
@@ -74,7 +74,7 @@ class ZipMemberStream {
 
 // Inflates the deflated data at `offset`, whose size is not known, to `scratch`, a piece after the other; `quota` is
 // charged with what it inflates to. Errors: DataLoss if it has no end or cannot be inflated; ResourceExhausted past the
-// quota or without memory; of the source.
+// quota or without memory; those of the source.
 absl::StatusOr<DeflatedExtent> MeasureDeflated(const ByteSource& file, uint64_t offset, absl::Span<char> scratch,
                                                DecodeQuota* quota);
 

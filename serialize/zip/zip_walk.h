@@ -37,7 +37,7 @@ struct ZipWalk {
 using SizeOfZipData = absl::FunctionRef<absl::StatusOr<uint64_t>(const ZipMember& rest)>;
 
 // Reads headers and descriptors, and inflates members of unknown size, max_file_decoded_bytes in all. Errors, naming
-// the file: ResourceExhausted past a limit of entries, names or memory; of the source.
+// the file: ResourceExhausted past a limit of entries, names or memory; those of the source.
 absl::StatusOr<ZipWalk> WalkZip(const ByteSource& file, const DecodeLimits& limits, SizeOfZipData size_of_data);
 
 }  // namespace tensorcask

@@ -44,16 +44,16 @@ absl::StatusOr<HostCopy> BeginHostCopy(const TensorView& view);
 
 // Assigns the elements of `from`, which is on the host, to the elements of *to with equal index, on a device or the
 // host. If there are bytes between elements of *to on a device, these are read and written back.
-// Errors: as Copy (strided/copy.h); ResourceExhausted; errors of the device.
+// Errors: those of Copy (strided/copy.h); ResourceExhausted; errors of the device.
 absl::Status CopyFromHost(const TensorView& from, TensorView* to);
 
 // Calls fill(&target) for *out itself, or if *out is on a device for memory of the host with its dtype and dims,
 // row-major, whose elements are then copied to *out.
-// Errors: the error of fill; as CopyFromHost.
+// Errors: the error of fill; those of CopyFromHost.
 absl::Status FillThroughHost(TensorView* out, absl::FunctionRef<absl::Status(TensorView* target)> fill);
 
 // Assigns the elements of `from`, on a device or the host, to the elements of *to, on the host, with equal index.
-// Errors: as Copy (strided/copy.h); ResourceExhausted; errors of the device.
+// Errors: those of Copy (strided/copy.h); ResourceExhausted; errors of the device.
 absl::Status CopyToHost(const TensorView& from, TensorView* to);
 
 // A copy in memory of `allocator`, dense, in the order of MemoryFormat::kPreserve. Both may be on the host or on

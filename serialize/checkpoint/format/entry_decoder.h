@@ -33,7 +33,7 @@ struct IndexHeader {
   std::string base;
 };
 
-// Errors: as above; Unimplemented if its versions exclude this reader.
+// Errors: also Unimplemented if its versions exclude this reader.
 absl::StatusOr<IndexHeader> DecodeHeader(absl::string_view value, const DecodeLimits& limits);
 
 // Numbers of the fields of BundleEntryProto, beside kExtensionNumber (tensor_rules.h).
@@ -65,7 +65,7 @@ absl::Status DecodeEntry(absl::string_view value, int num_shards, const DecodeLi
 // with it first. 0 for a value of a few hundred bytes.
 uint64_t LargeEntryBytes(absl::string_view value);
 
-// Errors: as above; a name past max_name_bytes is ResourceExhausted.
+// Errors: also ResourceExhausted for a name past max_name_bytes.
 absl::StatusOr<TensorMetadata> DecodeMetadata(const IndexEntry& index, const DecodeLimits& limits);
 
 }  // namespace tensorcask::checkpoint

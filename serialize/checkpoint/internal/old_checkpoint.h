@@ -43,7 +43,7 @@ class OldCheckpoint {
 
   // What a save replaces: the index and the data files that it counts. Other files called PREFIX.data-SSSSS-of-NNNNN
   // stay, and so do all if the index cannot be read.
-  // Errors: as HasFileAt.
+  // Errors: those of HasFileAt.
   absl::StatusOr<ReplacedFiles> Replaced() const;
 
   // Notes on data files that no index counts, and that a save of `num_shards` data files replaces, since it needs their

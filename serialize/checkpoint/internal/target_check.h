@@ -16,8 +16,8 @@ namespace tensorcask::checkpoint {
 
 // Creates a file beside the target, looks for it in the folder of each source, and removes it: one folder can have many
 // names. So it also shows early that the target can be written.
-// Errors: InvalidArgument, "TARGET: is `what`, SOURCE"; as CheckNoDevice and Publication::Add; from errno if the file
-// cannot be removed.
+// Errors: InvalidArgument, "TARGET: is `what`, SOURCE"; those of CheckNoDevice and Publication::Add; from errno if the
+// file cannot be removed.
 absl::Status CheckTarget(const std::string& target, absl::Span<const std::string> sources, absl::string_view what,
                          bool overwrite, FileSystem* file_system);
 

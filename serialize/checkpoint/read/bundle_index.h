@@ -42,7 +42,7 @@ struct LocatedEntry {
 };
 
 // Sets the entry of a tensor or a piece from its key and value; does not set the id.
-// Errors, without names: as DecodeEntry, DecodeSliceKey.
+// Errors, without names: those of DecodeEntry, DecodeSliceKey.
 absl::Status LocateAt(absl::string_view key, absl::string_view value, int num_shards, const DecodeLimits& limits,
                       LocatedEntry* located);
 
@@ -79,17 +79,17 @@ class BundleIndex {
 
   // The entry of a tensor. Errors: NotFound; DataLoss.
   absl::StatusOr<LocatedEntry> Locate(absl::string_view name) const;
-  // The entry of a piece of `tensor`. Errors: DataLoss if the index has no such piece; as CheckPiece.
+  // The entry of a piece of `tensor`. Errors: DataLoss if the index has no such piece; those of CheckPiece.
   absl::StatusOr<LocatedEntry> LocatePiece(const LocatedEntry& tensor, const TensorSlice& slice) const;
 
   // The entry of `tensor` as callers see it: that of a sliced tensor has the shard and offset of its first piece, and
-  // the size of all pieces together. Errors: as LocatePiece.
+  // the size of all pieces together. Errors: those of LocatePiece.
   absl::StatusOr<CheckpointEntry> Describe(LocatedEntry tensor) const;
 
   // Calls fn(number, key, value) for all keys but the header's, in order: first those of pieces, then names. Numbers
   // count from 0. The views are valid during the call. `memory` is charged with the block in memory, and during a call
   // with the memory that DecodeEntry needs for a large value.
-  // Errors: those of the table; of fn, which ends the walk; ResourceExhausted past a limit.
+  // Errors: those of the table; those of fn, which ends the walk; ResourceExhausted past a limit.
   using Visitor = absl::FunctionRef<absl::Status(uint32_t number, absl::string_view key, absl::string_view value)>;
   absl::Status ForEach(DecodeQuota* memory, Visitor fn) const;
   // A quota for the memory of one call: max_memory_beyond_input and twice the index, less the memory that the index

@@ -149,7 +149,7 @@ class BundleReader final : public ReaderImpl {
     return metadata;
   }
 
-  // The shape of a part. Errors: as TensorSlice::Apply, naming the tensor.
+  // The shape of a part. Errors: those of TensorSlice::Apply, naming the tensor.
   absl::StatusOr<TensorShape> ShapeOf(const LocatedEntry& located, const TensorSlice& slice) const {
     CASK_ASSIGN_OR_ANNOTATE(TensorShape shape, slice.Apply(located.index.entry.shape), Label(located));
     return shape;

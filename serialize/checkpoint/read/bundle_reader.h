@@ -14,7 +14,7 @@
 namespace tensorcask::checkpoint {
 
 // `index` is the file PREFIX.index. If options.base is null, deltas are read with the base that the index names.
-// Errors: as BundleIndex::Open.
+// Errors: those of BundleIndex::Open.
 absl::StatusOr<std::unique_ptr<ReaderImpl>> OpenBundle(std::string prefix, std::shared_ptr<const ByteSource> index,
                                                        CheckpointReaderOptions options);
 

@@ -62,7 +62,7 @@ class ReaderImpl {
   absl::StatusOr<Tensor> ReadToDevice(absl::string_view name, const RefPtr<Allocator>& allocator,
                                       DecodeQuota* decoded) const;
   // Memory for ReadInto(name), after all checks that are possible beforehand. Without a buffer if Read has to find out
-  // what it takes. Errors: as Read.
+  // what it takes. Errors: those of Read.
   virtual absl::StatusOr<Tensor> MemoryFor(absl::string_view /*name*/, const RefPtr<Allocator>& /*allocator*/,
                                            DecodeQuota* /*decoded*/) const {
     return Tensor();

@@ -27,8 +27,8 @@ class DataFiles {
 
   // The file that holds `entry`. Checks that the range of the entry lies in the file.
   // Errors: Aborted if the checkpoint was replaced since its index was opened, unless the file was opened before that;
-  // DataLoss if there is no such file or it is too short; as OpenFileSource. Where reads are planned, it may be that
-  // only reading the file gives Aborted, but no bytes are given out before that is known.
+  // DataLoss if there is no such file or it is too short; those of OpenFileSource. Where reads are planned, it may be
+  // that only reading the file gives Aborted, but no bytes are given out before that is known.
   absl::StatusOr<std::shared_ptr<const ByteSource>> FileOf(const CheckpointEntry& entry) const;
 
   // The data file, opened if need be, where its reads are planned (serialize/io/read_plan.h). Null if they are not, or

@@ -24,7 +24,7 @@ namespace tensorcask::checkpoint {
 absl::Status InFile(const absl::Status& status);
 
 // Reads header and index. Requires: entry.payload is not null; its bytes lie in `file`.
-// Errors: DataLoss, also for a header other than the one in the index; as PayloadReader::Open.
+// Errors: DataLoss, also for a header other than the one in the index; those of PayloadReader::Open.
 absl::StatusOr<PayloadReader> OpenPayload(const std::shared_ptr<const ByteSource>& file, const CheckpointEntry& entry,
                                           const CheckpointReaderOptions& options);
 

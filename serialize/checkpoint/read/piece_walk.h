@@ -37,7 +37,8 @@ class PieceWalk {
       : memory_(memory), orphan_(orphan), cursor_(table.NewCursor(memory)) {}
 
   // Calls visit(i, piece) for each of tensor.slices, in the order of their keys; `piece` is null if it is not stored.
-  // Requires: names increase from call to call. Errors: those of the table; of the quota; visit's, at once.
+  // Requires: names increase from call to call. Errors: those of the table; those of the quota; those of visit, at
+  // once.
   absl::Status Visit(const CheckpointEntry& tensor,
                      absl::FunctionRef<absl::Status(size_t i, const Piece* piece)> visit);
 

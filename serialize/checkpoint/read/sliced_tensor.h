@@ -37,7 +37,8 @@ class SlicedTensors {
 
   // The pieces that have elements of `slice`. Checks that each piece matches the tensor and that its bytes exist.
   // Charges *decoded with their size in memory.
-  // Errors: DataLoss, naming the tensor, also if some elements are in no piece; as StoredTensors; of *decoded.
+  // Errors: DataLoss, naming the tensor, also if some elements are in no piece; those of StoredTensors; those of
+  // *decoded.
   // Requires: `slice` lies in the tensor.
   absl::StatusOr<std::vector<TensorSlice>> Find(const LocatedEntry& tensor, const TensorSlice& slice,
                                                 DecodeQuota* decoded) const;

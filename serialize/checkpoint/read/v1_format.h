@@ -31,7 +31,7 @@ struct V1Tensor {
 absl::StatusOr<std::vector<V1Tensor>> DecodeV1Meta(absl::string_view value, const DecodeLimits& limits,
                                                    DecodeQuota* memory = nullptr);
 
-// Checks that `value` holds all of piece `slice` of `tensor`. Allocates nothing. Errors: as DecodeV1Meta.
+// Checks that `value` holds all of piece `slice` of `tensor`. Allocates nothing. Errors: those of DecodeV1Meta.
 absl::Status CheckV1Piece(absl::string_view value, const V1Tensor& tensor, const TensorSlice& slice,
                           const DecodeLimits& limits);
 

@@ -150,7 +150,8 @@ absl::StatusOr<const V1Tensor*> V1Reader::Locate(absl::string_view name) const {
 }
 
 // The keys of pieces are sorted by name, and those of one name are in the order of PiecesOf. So one walk over the table
-// meets the pieces in the order of the list. Errors: DataLoss for a key that is not listed; of the table; of visit.
+// meets the pieces in the order of the list. Errors: DataLoss for a key that is not listed; those of the table; those
+// of visit.
 absl::Status V1Reader::ForEachPiece(PieceVisitor visit) const {
   size_t tensor = 0;
   size_t next = 0;
@@ -229,7 +230,7 @@ absl::Status V1Reader::VisitPiece(const V1Tensor& tensor, const Piece& piece,
 }
 
 // The pieces that have elements of `slice`, which has shape `shape`. Charges *decoded with the elements, but not with
-// the characters of strings. Errors: DataLoss if some elements are in no piece; of *decoded.
+// the characters of strings. Errors: DataLoss if some elements are in no piece; those of *decoded.
 absl::StatusOr<std::vector<Piece>> V1Reader::PiecesFor(const V1Tensor& tensor, const TensorSlice& slice,
                                                        const TensorShape& shape, DecodeQuota* decoded) const {
   CASK_ANNOTATE_IF_ERROR(decoded->Charge(DecodedSize(tensor.pieces.dtype(), shape.num_elements(), /*stored_bytes=*/0)),

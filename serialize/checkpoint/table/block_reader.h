@@ -59,7 +59,7 @@ class BlockReader {
   // keys; writers use 16.
   static constexpr int kMaxRestartInterval = 4096;
 
-  // Errors: as ReadBlockContent; DataLoss for broken structure. content_bytes() stay charged to `memory`.
+  // Errors: those of ReadBlockContent; DataLoss for broken structure. content_bytes() stay charged to `memory`.
   static absl::StatusOr<std::unique_ptr<const BlockReader>> Read(const ByteSource& source, const BlockHandle& handle,
                                                                  const DecodeLimits& limits,
                                                                  DecodeQuota* memory = nullptr);

@@ -38,7 +38,7 @@ class TableReader {
   virtual absl::StatusOr<std::optional<absl::string_view>> Find(absl::string_view key) const = 0;
 
   // Calls fn(value) with the value under `key`. False if there is none. The reader keeps only the block that was
-  // visited last: visit large values in the order of their keys. Errors: as Find; fn's.
+  // visited last: visit large values in the order of their keys. Errors: those of Find; those of fn.
   virtual absl::StatusOr<bool> Visit(absl::string_view key,
                                      absl::FunctionRef<absl::Status(absl::string_view)> fn) const = 0;
 

@@ -55,7 +55,7 @@ class TableWriter {
   TableWriter(ByteSink* sink, const TableOptions& options);  // `sink` outlives the writer
 
   // Errors: InvalidArgument unless `key` is greater (as unsigned bytes) than all before it, or for 4 GiB and more of
-  // key or value; of the sink.
+  // key or value; those of the sink.
   absl::Status Add(absl::string_view key, absl::string_view value);
   // Writes what is left, the index of blocks and the footer.
   absl::Status Finish();

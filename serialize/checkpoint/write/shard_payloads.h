@@ -45,8 +45,8 @@ class ShardPayloads {
   // `key` is that of the index; pieces of tensors are never deltas. Writes nothing, and the result is empty, if the
   // dtype has no encoded form or the payload would not be small enough. Memory: that of EncodePayload (8 bytes for each
   // string; a copy of a strided view of strings), the tensor of this name in the base, and the whole payload of
-  // strings. Errors: as EncodePayload. A tensor of the base that cannot be read is treated as absent, which is not an
-  // error.
+  // strings. Errors: those of EncodePayload. A tensor of the base that cannot be read is treated as absent, which is
+  // not an error.
   absl::StatusOr<std::optional<StoredPayload>> Append(absl::string_view key, const TensorView& tensor,
                                                       PayloadLevel level, ByteSink* sink);
 

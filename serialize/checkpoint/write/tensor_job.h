@@ -74,8 +74,8 @@ struct TensorJob {
 // for pieces of a view that is not row-major or whose memory other code may write to (external and mapped); for strings
 // and variants a copy of all; and the memory of ShardPayloads::Append. Elements on a device are copied to the host:
 // piece by piece, while the sink writes the last piece, if they are stored plain and the view is contiguous; otherwise
-// all at once. Errors: those of the sink; of a device; ResourceExhausted; as AppendVariants. Requires: job.tensor is
-// not of resources.
+// all at once. Errors: those of the sink; those of a device; ResourceExhausted; those of AppendVariants. Requires:
+// job.tensor is not of resources.
 absl::Status WriteTensor(const TensorJob& job, uint64_t alignment, ShardPayloads* payloads, ByteSink* sink);
 
 }  // namespace tensorcask::checkpoint

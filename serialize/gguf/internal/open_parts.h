@@ -43,8 +43,8 @@ struct OpenOptions {
 std::string EndOfName(uint64_t number, uint64_t count);
 inline constexpr absl::string_view kTensorCountKey = "split.tensors.count";  // of all parts
 
-// Errors, which name the file: as OpenFileSource and ParseHeader; DataLoss if the parts do not fit together; NotFound
-// for a part that is missing; FailedPrecondition for a part whose name does not say where the others are.
+// Errors, which name the file: those of OpenFileSource and ParseHeader; DataLoss if the parts do not fit together;
+// NotFound for a part that is missing; FailedPrecondition for a part whose name does not say where the others are.
 absl::StatusOr<Model> OpenModel(const std::string& path, const OpenOptions& options);
 // One file. Errors: the same; FailedPrecondition for a part of a split model.
 absl::StatusOr<Model> OpenModel(std::shared_ptr<const ByteSource> file, const OpenOptions& options);

@@ -39,7 +39,7 @@ class AttributeReader {
   AttributeReader(ListingBudget* listing, File* file) : listing_(listing), file_(file) {}
 
   // All attributes of an object, in the order of the file, with their values in *tree. Errors: ResourceExhausted past
-  // `listing`; of the source. What is wrong with one attribute is its status.
+  // `listing`; those of the source. What is wrong with one attribute is its status.
   absl::StatusOr<std::vector<Attribute>> Read(const std::vector<Message>& header, ValueTree* tree);
 
  private:

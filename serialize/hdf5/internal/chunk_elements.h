@@ -28,7 +28,7 @@ struct ChunkedDataset {
 // written are the fill value. Memory: one chunk, as it is stored and without filters. Requires: the slice lies in the
 // shape; the form of the storage is kChunks or kNone.
 // Errors, which do not name the dataset: DataLoss for a chunk that does not give its bytes; ResourceExhausted without
-// memory; of the source.
+// memory; those of the source.
 absl::Status ReadChunkElements(const std::shared_ptr<const ByteSource>& source, const ChunkedDataset& dataset,
                                const TensorSlice& slice, const stored::ElementOptions& options, TensorView* out);
 

@@ -41,7 +41,7 @@ struct Directory {
 };
 
 // `opaque`: the dtype of opaque elements of its size; kInvalid: none. Errors, which do not name the file: those of
-// File::Open; DataLoss if the root group cannot be read; ResourceExhausted past a limit; of the source.
+// File::Open; DataLoss if the root group cannot be read; ResourceExhausted past a limit; those of the source.
 absl::StatusOr<Directory> ReadDirectory(std::shared_ptr<const ByteSource> source, DType opaque,
                                         const DecodeLimits& limits, ListingBudget* listing);
 

@@ -51,7 +51,7 @@ class File {
   uint64_t Address(Cursor* in) const;
   uint64_t Length(Cursor* in) const { return in->Uint(length_bytes_); }
 
-  // Metadata. Errors: DataLoss if it leaves the file, or past twice the size of the file; of the source.
+  // Metadata. Errors: DataLoss if it leaves the file, or past twice the size of the file; those of the source.
   absl::StatusOr<std::string> Read(uint64_t address, uint64_t size);
   // The same, cut at the end of the file.
   absl::StatusOr<std::string> ReadAtMost(uint64_t address, uint64_t size);

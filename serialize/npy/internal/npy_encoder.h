@@ -38,7 +38,7 @@ class NpyEncoder {
  public:
   using Sink = absl::FunctionRef<absl::Status(absl::string_view bytes)>;
 
-  // For `tensor` as the whole array. Errors: as EncodeNpy, but for those of the sink.
+  // For `tensor` as the whole array. Errors: those of EncodeNpy, but for those of the sink.
   static absl::StatusOr<NpyEncoder> Create(const TensorView& tensor, const NpyFormat& format,
                                            const TensorMetadata& metadata);
   // For pieces of an array, in row-major order. Errors: the same; InvalidArgument for strings and column-major order.

@@ -58,7 +58,7 @@ class TensorFile {
   absl::Status AddArray(absl::string_view key, absl::string_view member_ending, NpyHeader header,
                         std::unique_ptr<ArrayData> data, uint64_t available_bytes, uint64_t index_bytes);
   // Lists a member whose array cannot be read for the reason `status`. `data` is all of it, for VerifyAll; null: it
-  // cannot be read either. Errors: as AddArray.
+  // cannot be read either. Errors: those of AddArray.
   absl::Status AddUnreadable(absl::string_view key, absl::string_view member_ending, std::unique_ptr<ArrayData> data,
                              uint64_t stored_bytes, const absl::Status& status);
   // A member that is no array; `data` is all of it.

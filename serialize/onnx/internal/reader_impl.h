@@ -57,7 +57,7 @@ class ReaderImpl {
 
   // Requires: the tensor can be read, and is not Form::kValues. Errors: those of opening the side file.
   absl::StatusOr<Elements> ElementsOf(size_t number) const;
-  // Errors, without the place of the tensor: as OnnxReader::Read. Requires: the tensor can be read.
+  // Errors, without the place of the tensor: those of OnnxReader::Read. Requires: the tensor can be read.
   absl::StatusOr<Tensor> Read(size_t number) const;
 
   // What has the bytes of the tensor; null if it is a side file that cannot be opened.

@@ -34,7 +34,7 @@ class SideFiles {
   size_t Add(const std::string& location);
 
   const std::vector<std::string>& paths() const { return paths_; }
-  // The same source each time. Errors: as ContainedFolder::Open.
+  // The same source each time. Errors: those of ContainedFolder::Open.
   absl::StatusOr<std::shared_ptr<const ByteSource>> Open(size_t number) const;
   // SHA-1 of the whole file, computed once.
   absl::StatusOr<std::string> Sha1Of(size_t number) const;

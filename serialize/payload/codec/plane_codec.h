@@ -48,7 +48,7 @@ class PlaneEncoder {
   absl::StatusOr<CodedPlane> Encode(absl::string_view plane, PlaneEffort effort, char* out);
 
   // Estimates from pieces of the plane whether a frame of kHigh is smaller by a 64th than one of kLiterals. It sees
-  // only the repetitions inside a piece, which has up to 2 KiB. Errors: as above.
+  // only the repetitions inside a piece, which has up to 2 KiB. Errors: ResourceExhausted.
   absl::StatusOr<bool> SearchPays(absl::string_view plane);
 
   size_t MemoryBytes() const;  // of its contexts
@@ -67,7 +67,7 @@ class PlaneDecoder {
   ~PlaneDecoder();
   PlaneDecoder(PlaneDecoder&&) noexcept;
 
-  // Decodes a coded plane of `kind`. Errors: as the kind's function below. Requires: its row has one
+  // Decodes a coded plane of `kind`. Errors: those of the function of the kind below. Requires: its row has one
   // (PlaneCodec::decode).
   absl::Status Decode(PlaneKind kind, absl::string_view coded, absl::Span<char> out);
 
@@ -75,7 +75,7 @@ class PlaneDecoder {
   // Errors: InvalidArgument, saying what is wrong with the frame; ResourceExhausted without memory. On error `out` is
   // unspecified.
   absl::Status DecodeFrame(absl::string_view frame, absl::Span<char> out);
-  // Errors: as HuffmanDecoder::Decode.
+  // Errors: those of HuffmanDecoder::Decode.
   absl::Status DecodeHuffman(absl::string_view coded, absl::Span<char> out);
 
  private:

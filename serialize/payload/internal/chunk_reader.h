@@ -46,7 +46,7 @@ class ChunkReader {
     Session(Session&&) noexcept;
 
     // Requires: the base of a delta was set; `out` has the decoded size.
-    // Errors: DataLoss for a wrong checksum; InvalidArgument; Unimplemented; ResourceExhausted; of the source.
+    // Errors: DataLoss for a wrong checksum; InvalidArgument; Unimplemented; ResourceExhausted; those of the source.
     // `non_temporal`: as in JoinPlanes.
     absl::Status Decode(uint64_t i, absl::Span<char> out, bool non_temporal = false);
     // The same into memory of the session, valid until the next call.

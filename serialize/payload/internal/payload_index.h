@@ -63,7 +63,7 @@ class PayloadIndex {
  public:
   // Memory: for a payload in a source its index, and the same again while the index is checked.
   // Errors: InvalidArgument, saying what is wrong; Unimplemented for what is newer; DataLoss for a wrong checksum;
-  // ResourceExhausted past max_memory_beyond_input + max_expansion x the size; of the source.
+  // ResourceExhausted past max_memory_beyond_input + max_expansion x the size; those of the source.
   static absl::StatusOr<PayloadIndex> Read(const PayloadBytes& bytes, const DecodeLimits& limits);
 
   const PayloadHeader& header() const { return header_; }

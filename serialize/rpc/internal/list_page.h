@@ -17,7 +17,7 @@ absl::Status CheckVersion(bool is_named, const v1::Version& named, const TensorV
 
 // Fills *page with one page of about 1 MiB: the readable tensors with the prefix, from number `start` among all with
 // the prefix.
-// Errors: as CheckVersion; OutOfRange if `start` is past the last tensor.
+// Errors: those of CheckVersion; OutOfRange if `start` is past the last tensor.
 absl::Status MakePage(const TensorSnapshot& snapshot, const v1::ListRequest& request, v1::ListResponse* page);
 
 }  // namespace tensorcask::rpc

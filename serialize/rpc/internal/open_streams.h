@@ -69,7 +69,7 @@ class OpenStreams {
   ~OpenStreams();
 
   // After OK, the stream is one of those that are open until Remove.
-  // Errors: as CheckAccepting; ResourceExhausted past max_streams.
+  // Errors: those of CheckAccepting; ResourceExhausted past max_streams.
   absl::Status Accept(OpenStream* stream);
   void Remove(OpenStream* stream);
   void OfferToAll(const TensorVersion& version);

@@ -53,7 +53,7 @@ class FileWriter {
 
   // All elements. Requires: `view` has the dtype and shape of the tensor; has_part is false.
   absl::Status Add(size_t number, const TensorView& view);
-  // Checks a part and notes it. Errors, and nothing has changed: as TensorSliceSet::Register and CheckPart.
+  // Checks a part and notes it. Errors, and nothing has changed: those of TensorSliceSet::Register and CheckPart.
   absl::Status RegisterPart(size_t number, const TensorSlice& slice, const TensorView& view);
   // Its elements. Requires: RegisterPart has returned OK; elements of whole bytes.
   absl::Status AddPart(size_t number, const TensorSlice& slice, const TensorView& view);

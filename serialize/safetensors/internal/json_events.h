@@ -36,7 +36,7 @@ class JsonHandler {
 };
 
 // Errors: InvalidArgument, with the position in the text, if it is not JSON; ResourceExhausted, naming max_depth, for
-// arrays and objects in more than max_depth others; of the handler.
+// arrays and objects in more than max_depth others; those of the handler.
 absl::Status ParseJson(absl::string_view text, int max_depth, JsonHandler* handler);
 
 }  // namespace tensorcask::safetensors

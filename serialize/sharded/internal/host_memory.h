@@ -27,13 +27,13 @@ struct HostMemoryAddress {
 // What processes have in common that see the same process ids of one running system. "" where the system does not say.
 std::string NameOfHost();
 
-// Errors: as SharedMemoryAllocator::Create; ResourceExhausted.
+// Errors: those of SharedMemoryAllocator::Create; ResourceExhausted.
 absl::StatusOr<RefPtr<TensorBuffer>> AllocateHostMemory(uint64_t bytes);
 // Requires: `memory` is of AllocateHostMemory.
 HostMemoryAddress AddressOf(const TensorBuffer& memory);
 
 // The first `bytes` of the memory of another process, or of this one; UINT64_MAX: all. Read only.
-// Errors: from errno; as MapSharedMemory.
+// Errors: from errno; those of MapSharedMemory.
 absl::StatusOr<RefPtr<TensorBuffer>> OpenHostMemory(const HostMemoryAddress& address, uint64_t bytes);
 
 }  // namespace tensorcask::sharded

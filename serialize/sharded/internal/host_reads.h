@@ -54,7 +54,7 @@ class HostReads {
 
   // Calls `read` with memory to fill for the shared requests that this rank reads, and `use` with filled memory for all
   // shared requests of this rank. The memory is valid until `use` returns.
-  // Errors: as Plan; ResourceExhausted without memory.
+  // Errors: those of Plan; ResourceExhausted without memory.
   absl::Status Run(const absl::Status& mine, Handle read, Handle use);
 
  private:

@@ -30,18 +30,18 @@ class JointSave {
  public:
   JointSave(Communicator* comm, std::string prefix, CheckpointWriterOptions options);
 
-  // Errors: as JointIndex::Begin.
+  // Errors: those of JointIndex::Begin.
   absl::Status Begin();
   int num_data_files() const { return num_data_files_; }  // of the checkpoint
 
-  // Errors: as PartWriter::Create.
+  // Errors: those of PartWriter::Create.
   absl::Status OpenPart();
   checkpoint::PartWriter* part() { return part_.get(); }
 
-  // `mine`: how it went on this rank so far; `num_records` of all ranks. Errors: as PartWriter::Finish and
+  // `mine`: how it went on this rank so far; `num_records` of all ranks. Errors: those of PartWriter::Finish and
   // JointIndex::WriteIndex.
   absl::Status Finish(const absl::Status& mine, uint64_t num_records);
-  // Errors: as PartWriter::Publish and JointIndex::Publish.
+  // Errors: those of PartWriter::Publish and JointIndex::Publish.
   absl::Status Publish();
 
   // At rank 0, after Publish: the data files of the old checkpoint that were removed.

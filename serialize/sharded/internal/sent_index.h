@@ -20,14 +20,15 @@
 
 namespace tensorcask::sharded {
 
-// Errors, the same on all ranks: as CheckpointReader::Open; those of the communicator.
+// Errors, the same on all ranks: those of CheckpointReader::Open; those of the communicator.
 absl::StatusOr<std::string> SendIndex(Communicator* comm, const std::string& prefix,
                                       const CheckpointReaderOptions& options);
 
 // The checkpoint, opened by one rank with the index that was sent. Its data files are opened where they are.
 class SentCheckpoint {
  public:
-  // `sent` outlives the result. Errors: as CheckpointReader::Open; Internal for bytes that SendIndex does not give.
+  // `sent` outlives the result. Errors: those of CheckpointReader::Open; Internal for bytes that SendIndex does not
+  // give.
   static absl::StatusOr<std::unique_ptr<SentCheckpoint>> Open(const std::string& prefix, absl::string_view sent,
                                                               CheckpointReaderOptions options);
 

@@ -25,7 +25,7 @@ namespace tensorcask::torch {
 
 class DcpItems {
  public:
-  // Errors: as ContainedFolder::Of.
+  // Errors: those of ContainedFolder::Of.
   static absl::StatusOr<DcpItems> Of(const std::string& metadata_path, const TorchReaderOptions& options);
 
   // Opens the file of the item, once for all items. Not thread-safe. Errors: DataLoss, naming the file, if it is
@@ -34,8 +34,8 @@ class DcpItems {
   // Says of each item that Check passed whether it shares bytes with another one, in the order of `items`.
   std::vector<absl::Status> CheckApart(const std::vector<const DcpItem*>& items) const;
 
-  // Reads the item. Requires: Check was OK. Errors, naming the file and the item: as TorchReader::OpenSource; DataLoss
-  // for a zstd frame that is damaged; ResourceExhausted past a limit.
+  // Reads the item. Requires: Check was OK. Errors, naming the file and the item: those of TorchReader::OpenSource;
+  // DataLoss for a zstd frame that is damaged; ResourceExhausted past a limit.
   absl::StatusOr<std::unique_ptr<const TorchReader>> Open(const DcpItem& item) const;
   static bool IsCompressed(const DcpItem& item) { return !item.transforms.empty(); }
 

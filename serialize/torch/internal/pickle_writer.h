@@ -58,8 +58,8 @@ absl::Status CheckSavedDType(DType dtype);
 // InvalidArgument, saying what it is.
 absl::Status CheckPickled(Value value);
 
-// The root of the tree, in which the tensor of number i is tensors[i]. Errors: as CheckPickled, for any value of the
-// tree. Requires: !values.empty(), and the tree has no other numbers of tensors.
+// The root of the tree, in which the tensor of number i is tensors[i]. Errors: those of CheckPickled, for any value of
+// the tree. Requires: !values.empty(), and the tree has no other numbers of tensors.
 absl::StatusOr<std::string> WritePickle(const ValueTree& values, absl::Span<const SavedTensor> tensors);
 
 }  // namespace tensorcask::torch

@@ -28,7 +28,7 @@ struct TensorList {
   std::vector<TensorSource> sources;  // of each entry
 };
 
-// Errors: as FindTensors, naming the file; Unimplemented if two tensors would have one name in either form.
+// Errors: those of FindTensors, naming the file; Unimplemented if two tensors would have one name in either form.
 absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits& limits, ListingBudget* budget);
 
 // Sentences about what is unusual in the file as a whole: opaque classes, and bytes that no tensor has.

@@ -48,7 +48,7 @@ class Walk {
  public:
   Walk(const Pickle& pickle, ListingBudget* budget) : pickle_(pickle), budget_(budget) {}
 
-  // Counts what is below each value, from the leaves up. Errors: as FindTensors.
+  // Counts what is below each value, from the leaves up. Errors: those of FindTensors.
   absl::Status Count() {
     CASK_RETURN_IF_ERROR(budget_->Charge(pickle_.objects.size() * sizeof(uint32_t)));
     numbers_.assign(pickle_.objects.size(), kNew);

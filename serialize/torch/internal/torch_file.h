@@ -67,7 +67,7 @@ struct TorchFileOptions {
 
 // Reads the directory and the pickles, and compares the storages that these declare with the bytes that are there.
 // Errors, naming the file: DataLoss if a container or a pickle breaks a rule; Unimplemented for a global outside the
-// table; ResourceExhausted past a limit; of the source.
+// table; ResourceExhausted past a limit; those of the source.
 absl::StatusOr<TorchFile> OpenTorchFile(std::shared_ptr<const ByteSource> source, const TorchFileOptions& options,
                                         ListingBudget* budget);
 

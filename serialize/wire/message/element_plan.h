@@ -22,7 +22,7 @@ absl::Status CheckMetadata(DType dtype, const TensorShape& shape, const TensorMe
 // Sets *data to a view, of any shape, whose elements in row-major order are the elements to store. For the
 // extension-only form it also sets extension->dtype_number and, if the layout is not row-major, strides and
 // storage_offset. Allocates no memory for elements. Requires: a dtype of fixed size; these three fields of *extension
-// are at their defaults. Errors: as Layout::Dense, which do not occur for a view in memory.
+// are at their defaults. Errors: those of Layout::Dense, which do not occur for a view in memory.
 absl::Status PlanElements(const TensorView& view, StoredLayout layout, TensorView* data, ExtensionContent* extension);
 
 }  // namespace tensorcask::internal

@@ -89,11 +89,11 @@ char* WriteObjectFields(absl::Span<const T> objects, char* out) {
 // The crc32c of a tensor: of fixed-size elements as they are in memory; of objects in list form. Requires: `tensor` is
 // contiguous; objects were measured or decoded.
 uint32_t TensorCrc32c(const TensorView& tensor);
-// The same for any view. Errors: as TensorView::Contiguous.
+// The same for any view. Errors: those of TensorView::Contiguous.
 absl::StatusOr<uint32_t> ViewCrc32c(const TensorView& view);
 
 // Fills *content with the `bytes` bytes of tensor_content for these elements: row-major, objects in list form.
-// Errors: as CopyRowMajor. Requires: objects are contiguous, and were measured.
+// Errors: those of CopyRowMajor. Requires: objects are contiguous, and were measured.
 absl::Status SetContent(const TensorView& tensor, uint64_t bytes, std::string* content);
 
 }  // namespace tensorcask::internal

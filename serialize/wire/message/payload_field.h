@@ -20,14 +20,15 @@
 namespace tensorcask::internal {
 
 // The payload of a tensor called `name` as uint8 [n] in a buffer of its own; nothing if it saves less than 2 % of
-// `plain_bytes`, the size of the elements in the plain form, or of the elements in memory. Errors: as EncodePayload.
+// `plain_bytes`, the size of the elements in the plain form, or of the elements in memory. Errors: those of
+// EncodePayload.
 // Requires: PayloadHeader::Supports the dtype.
 absl::StatusOr<std::optional<TensorView>> EncodePayloadField(const TensorView& view, absl::string_view name,
                                                              const EncodeOptions& options, uint64_t plain_bytes);
 
 // Header and index of a payload that says it holds `dtype` and as many elements as `shape`. `payload` must outlive the
 // result.
-// Errors: InvalidArgument if it holds others; as PayloadReader::Open.
+// Errors: InvalidArgument if it holds others; those of PayloadReader::Open.
 absl::StatusOr<PayloadReader> OpenPayloadField(absl::string_view payload, DType dtype, const TensorShape& shape,
                                                const DecodeOptions& options);
 
@@ -35,7 +36,7 @@ absl::StatusOr<PayloadReader> OpenPayloadField(absl::string_view payload, DType 
 // Errors: FailedPrecondition without a base, and if it is not the base of this delta.
 absl::Status SetPayloadBase(const BaseLookup* base, absl::string_view name, PayloadReader* reader);
 
-// All elements. Requires and errors: as PayloadReader::ReadInto.
+// All elements. Requires and errors: those of PayloadReader::ReadInto.
 absl::Status ReadPayloadField(const PayloadReader& reader, TensorView* out);
 
 // How many of the decoded bytes max_expansion does not allow for, so that they are charged to max_memory_beyond_input.

@@ -105,7 +105,7 @@ absl::Status ReadExtension(const Extension& message, ExtensionFields* fields) {
 }
 
 // Reads the extension of a tensor message from its field or from the unknown fields; no parser has checked the bytes in
-// unknown fields. Errors: as CheckMessage.
+// unknown fields. Errors: those of CheckMessage.
 template <typename Tensor>
 absl::Status ReadExtensionOf(const Tensor& message, int max_depth, ExtensionFields* fields) {
   if constexpr (kHasExtension<Tensor>) {
@@ -210,7 +210,7 @@ class ProtoTensorFields final : public TensorFields {
  public:
   explicit ProtoTensorFields(const Message* message) : message_(*message) {}
 
-  // Errors: as CheckTensorMessage.
+  // Errors: those of CheckTensorMessage.
   absl::Status Read(int max_depth) {
     CASK_RETURN_IF_ERROR(CheckTensorMessage(message_, max_depth));
     for (const auto& resource : message_.resource_handle_val()) {

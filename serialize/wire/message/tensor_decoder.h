@@ -54,7 +54,7 @@ class TensorDecoder {
   TensorDecoder(const TensorDecoder&) = delete;
   TensorDecoder& operator=(const TensorDecoder&) = delete;
 
-  // Finds every error in the message except a wrong checksum and faults in the chunks of a payload. Errors: as
+  // Finds every error in the message except a wrong checksum and faults in the chunks of a payload. Errors: those of
   // DecodeTensor.
   absl::Status Check();
 
@@ -74,7 +74,7 @@ class TensorDecoder {
 
   // Writes all elements of an encoded message; *out may have any strides. Requires: as Write; is_encoded(); no two
   // indices of *out refer to the same element; !HasBaseIn(*out).
-  // Errors: as Write; those of the payload.
+  // Errors: those of Write; those of the payload.
   absl::Status WritePayload(TensorView* out) const;
 
   // Check, allocate, Write; all but DecodeView then copy the elements to the device if options.allocator belongs to

@@ -59,7 +59,7 @@ struct MessagePlan {
 // (changing_memory.h), if they go to typed fields or to a payload with a checksum. The message may contain `max_depth`
 // levels of messages.
 // Errors: FailedPrecondition for a buffer without data; InvalidArgument, naming the field, for metadata that `view`
-// cannot have, for an element of 4 GiB or more, which tensor_content cannot hold, and as MeasureObject; as
+// cannot have, for an element of 4 GiB or more, which tensor_content cannot hold, and as MeasureObject; those of
 // EncodePayload; ResourceExhausted; errors of the device.
 absl::StatusOr<MessagePlan> PlanMessage(const TensorView& view, const TensorMetadata& metadata,
                                         const EncodeOptions& options, int max_depth = kMaxWrittenDepth);

@@ -14,7 +14,7 @@ namespace tensorcask::internal {
 // nothing: it finds runs by reading the message again.
 class WireTensorFields final : public TensorFields {
  public:
-  // Errors: as CheckMessage.
+  // Errors: those of CheckMessage.
   absl::Status Read(absl::string_view message, int max_depth);
   // Requires: CheckMessage has passed `message`.
   void ReadChecked(absl::string_view message);
@@ -29,7 +29,7 @@ class WireTensorFields final : public TensorFields {
 // The fields of a serialized TensorExtension by itself. `message` must outlive this object.
 class WireExtensionFields final : public TensorFields {
  public:
-  // Errors: as CheckMessage.
+  // Errors: those of CheckMessage.
   absl::Status Read(absl::string_view message, int max_depth);
 
   void ForEachRun(ValueField, Visitor) const override {}  // there are none
