@@ -49,7 +49,7 @@ absl::Status CheckDims(absl::Span<const int64_t> dims) {
     return absl::InvalidArgumentError(
         absl::StrCat("the shape has ", dims.size(), " dims; at most ", TensorShape::kMaxRank, " are allowed"));
   }
-  int64_t product = 1;  // of the known nonzero dims
+  int64_t product = 1;  // product over the known nonzero dims
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const auto refused = [&](absl::string_view why) {
       return absl::InvalidArgumentError(

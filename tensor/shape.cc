@@ -47,7 +47,7 @@ absl::Status RankTooLarge(size_t rank) {
 // Checks every invariant of the class, and returns the number of elements.
 absl::StatusOr<int64_t> CheckedNumElements(absl::Span<const int64_t> dims) {
   if (dims.size() > kAllDims) return RankTooLarge(dims.size());
-  int64_t product = 1;  // of the nonzero dims
+  int64_t product = 1;  // product over the nonzero dims
   bool empty = false;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     if (dims[axis] < 0) {

@@ -49,7 +49,7 @@ class Work {
   const size_t count_;
   std::atomic<size_t> next_{0};
   std::mutex mutex_;
-  absl::Status status_;  // of the first exception
+  absl::Status status_;  // the first exception as a status
 };
 
 void* RunWork(void* work) {

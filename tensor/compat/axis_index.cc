@@ -18,7 +18,7 @@ absl::StatusOr<TensorView> IndexView(const TensorView& view, absl::Span<const Ax
         absl::StrCat(index.size(), " indices for the ", view.rank(), " axes of ", view.ToString()));
   }
   TensorView part = view.Alias();
-  int64_t axis = 0;  // of `part`
+  int64_t axis = 0;  // an axis of `part`
   for (const AxisIndex& at : index) {
     if (at.is_slice()) {
       CASK_ASSIGN_OR_RETURN(part, part.Slice(axis, at.start(), at.end(), at.step()));

@@ -110,7 +110,7 @@ absl::Status ChunkFiller::WriteBytes(int64_t begin, absl::string_view bytes) {
 
 std::vector<ChunkFiller::Range> ChunkFiller::Missing(size_t max_ranges) const {
   std::vector<Range> missing;
-  int64_t begin = 0;  // of what is missing between the ranges that have arrived
+  int64_t begin = 0;  // where the next missing range begins
   for (const auto& [arrived_begin, arrived_end] : arrived_) {
     if (missing.size() == max_ranges) return missing;
     if (begin < arrived_begin) missing.push_back({begin, arrived_begin});

@@ -327,7 +327,7 @@ absl::StatusOr<TensorView> Import(ManagedPtr<Managed> managed, Flags flags, cons
   if (layout.num_elements() == 0) return TensorView::Create(nullptr, dtype, std::move(layout));
   CASK_ASSIGN_OR_RETURN(const absl::Span<char> memory, MemoryOf(tensor, dtype, layout));
 
-  RefPtr<TensorBuffer> bools;  // of a device, on the host
+  RefPtr<TensorBuffer> bools;  // bools of a device, on the host
   const bool is_output = options.is_output && options.copy == DLPackCopy::kNever;
   const bool reads_bools = dtype == DType::kBool && !is_output;
   if (device != nullptr && reads_bools) {

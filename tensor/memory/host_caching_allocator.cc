@@ -100,7 +100,7 @@ struct ThreadCache {
 
   std::atomic<bool> has_ended{false};  // the thread or the allocator has
   std::mutex end_mutex;                // for the end of one of them
-  RefPtr<PoolAllocator> small;         // of the allocator
+  RefPtr<PoolAllocator> small;         // the small_ of the allocator
   RefPtr<PoolAllocator> large;
   const OwnerProcess process;
 };

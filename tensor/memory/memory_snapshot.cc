@@ -36,9 +36,9 @@ class Pickle {
  public:
   void Dict() { text_ += '}'; }
   void List() { text_ += ']'; }
-  void Append() { text_ += 'a'; }   // of the last value to the list before it
-  void SetItem() { text_ += 's'; }  // of the last key and value in the dict before them
-  void Pair() { text_ += '\x86'; }  // of the last two values
+  void Append() { text_ += 'a'; }   // adds the last value to the list before it
+  void SetItem() { text_ += 's'; }  // adds the last key and value to the dict before them
+  void Pair() { text_ += '\x86'; }  // makes a tuple of the last two values
   void Bool(bool value) { text_ += value ? '\x88' : '\x89'; }
 
   void Text(absl::string_view text) {

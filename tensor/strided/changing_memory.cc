@@ -20,7 +20,7 @@
 namespace tensorcask::internal {
 namespace {
 
-constexpr int kMaxDepth = 64;  // of variants in variants; encoders refuse deeper ones
+constexpr int kMaxDepth = 64;  // for variants in variants; encoders refuse deeper ones
 
 bool MayChange(const TensorBuffer& buffer) {
   const TensorBuffer::Kind kind = buffer.kind();

@@ -40,7 +40,7 @@ using internal::Axis;
 using internal::Conversion;
 using internal::FewElements;
 
-constexpr int64_t kTilesInCache = 8;      // of the second level: a tile of each side stays there
+constexpr int64_t kTilesInCache = 8;      // for the cache of the second level: a tile of each side stays there
 constexpr int64_t kSmallTile = 128;       // elements
 constexpr int64_t kLongRun = 64;          // elements
 constexpr size_t kStackBytes = 16 << 10;  // room for the tiles of small tensors, and for few elements
@@ -82,7 +82,8 @@ class TiledConversion {
   }
 
   size_t num_tiles() const { return num_tiles_; }
-  size_t scratch_bytes() const { return static_cast<size_t>(from_.scratch_bytes + to_.scratch_bytes); }  // of a thread
+  // What each thread needs.
+  size_t scratch_bytes() const { return static_cast<size_t>(from_.scratch_bytes + to_.scratch_bytes); }
 
   // Converts tile number `tile`. The bases are the addresses of position 0 of the two views.
   void Run(size_t tile, const void* from_base, void* to_base, char* scratch) const {
@@ -142,7 +143,7 @@ class TiledConversion {
     const int64_t offset;
     const internal::CopyKernels& kernels;
     internal::CopyStridedOptions options;
-    int64_t scratch_bytes = 0;  // of a dense tile; 0: tiles are used in place
+    int64_t scratch_bytes = 0;  // the size of a dense tile; 0: tiles are used in place
   };
 
   static Axes WithDense(Axes axes, Steps steps) {
@@ -239,7 +240,7 @@ class TiledConversion {
   Axes axes_;
   Side from_;
   Side to_;
-  Numbers extents_;  // of a tile
+  Numbers extents_;  // those of a tile
   size_t num_tiles_ = 1;
   int64_t tile_elements_ = 1;
   bool in_runs_ = false;

@@ -95,7 +95,7 @@ void RemoveHarmless(StepsVector* axes) {
     }
     for (size_t i = 0; i < axes->size(); ++i) {
       const Steps& axis = (*axes)[i];
-      int64_t divisor = 0;  // of the other strides; 0 if there are none
+      int64_t divisor = 0;  // the greatest common divisor of the other strides; 0 if there are none
       for (size_t j = 0; j < axes->size(); ++j) {
         if (j != i) divisor = std::gcd(divisor, (*axes)[j].stride);
       }

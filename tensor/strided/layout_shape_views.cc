@@ -44,7 +44,7 @@ bool ViewStrides(absl::Span<const int64_t> from, absl::Span<const int64_t> from_
   }
   int64_t chunk_stride = from_strides[from.size() - 1];
   int64_t chunk_elements = 1;
-  int64_t done_elements = 1;  // of the chunk, in new axes
+  int64_t done_elements = 1;  // elements of the chunk that the new axes have so far
   size_t next = to.size();    // new axes before this one are not done yet
   for (size_t axis = from.size(); axis-- > 0;) {
     chunk_elements *= from[axis];

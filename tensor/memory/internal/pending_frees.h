@@ -1,6 +1,6 @@
 // Delays the reuse of freed blocks until the streams that use them have finished.
 //
-//   PendingFrees::Uses uses;                  // of a block
+//   PendingFrees::Uses uses;                  // one for each block
 //   frees.Record(uses, stream);               // work of `stream` uses the block
 //   frees.Start(uses, block);                 // the block is freed: an event is added to each recorded stream
 //   frees.Process(/*wait=*/false, [](void* block) { ... });   // called for each block whose events are complete

@@ -105,7 +105,7 @@ T NearestSmallFloat(float value) {
   }
   if constexpr (Format::kNonFinite == NonFinite::kNanAllOnes || Format::kNonFinite == NonFinite::kNanNegZero) {
     const uint32_t sign = Format::kSigned ? bits & kFloatSignBit : 0;
-    const uint32_t magnitude = bits ^ sign;  // of an unsigned type's negative: past infinity
+    const uint32_t magnitude = bits ^ sign;  // the negative of an unsigned type is past infinity
     uint32_t largest_bits = 0xfe;            // e8m0: 0xff is NaN
     if constexpr (Format::kSigned) largest_bits = FloatLayout<Format>::kMaxFinite;
     const uint32_t largest = FloatBits(FloatFromBitsInline<Format>(static_cast<typename Format::Bits>(largest_bits)));

@@ -8,16 +8,16 @@
 namespace tensorcask::internal {
 namespace {
 
-constexpr int64_t kPackedBytes = 8 << 10;  // of a tile that is assembled and is one range of memory
-constexpr int64_t kRowBytes = 256;         // of a tile with two different axes
+constexpr int64_t kPackedBytes = 8 << 10;  // the size of a tile that is assembled and is one range of memory
+constexpr int64_t kRowBytes = 256;         // the size of a tile with two different axes
 // The same if the tile is written directly. (Measured on a Zen 4 for squares of 128 to 1,400 elements of all sizes: by
 // rows of 256 bytes and tiles of 4 KiB it takes up to 1.3 times as long as by rows of 4 KiB and tiles of 16 KiB.)
 constexpr int64_t kDirectRowBytes = 4 << 10;
-constexpr int64_t kGatheredBytes = 4 << 10;  // of a row of a tile whose rows share the cache lines of the source
+constexpr int64_t kGatheredBytes = 4 << 10;  // a row of a tile whose rows share the cache lines of the source
 constexpr int64_t kThreadBytes = 256 << 10;  // the least work for a thread, and the unit of its work
-constexpr int64_t kLeastStreamedBytes = int64_t{2} << 20;  // of the destination of a gather or a transpose
+constexpr int64_t kLeastStreamedBytes = int64_t{2} << 20;  // for the destination of a gather or a transpose
 constexpr int64_t kShortestStreamed = 512;   // bytes of a row; shorter rows share too many lines with others
-constexpr int64_t kLaneBytes = 16;           // of a register that every processor has
+constexpr int64_t kLaneBytes = 16;           // the size of a register that every processor has
 constexpr int64_t kShortRowBytes = 4 << 10;  // kLines: adjacent rows of the source that are not longer are read as one
 
 // kLines: the cache lines that a tile has of each row of the destination, for rows of the source `from_step` bytes
@@ -242,7 +242,7 @@ void CopyPlan::ChooseTiles() {
   tile_inner_ = inner_.size;
   tile_outer_ = outer_.size;
   const int64_t row_bytes = inner_.size * element_bytes_;
-  int64_t inner_bytes = row_bytes;  // of a tile
+  int64_t inner_bytes = row_bytes;  // the size of a tile
   int64_t tile_bytes = 4 << 10;
   if (store_ == Store::kLines) {
     const int64_t from_row_bytes = outer_.size * element_bytes_;

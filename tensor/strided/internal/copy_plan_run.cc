@@ -131,7 +131,7 @@ void CopyPlan::CopyTileThroughScratch(int64_t from, int64_t to, int64_t inner_st
       store_ == Store::kPacked ? bytes : ((lead + bytes + kCacheLine - 1) / kCacheLine | 1) * kCacheLine;
   CASK_CHECK(scratch_row * outer <= kScratchBytes, "the tile is too large");
   const int64_t start = from - lead / element_bytes_ * inner_.from;
-  const int64_t rows = inner + lead / element_bytes_;  // of the source, if it is dense along outer_
+  const int64_t rows = inner + lead / element_bytes_;  // rows of the source, if it is dense along outer_
   Produce(from_base_ + start, scratch, scratch_row, rows, outer);
 
   if (kind_ == Kind::kTranspose) {

@@ -92,7 +92,7 @@ struct FewElements {
 
   Kind kind = Kind::kNo;
   int64_t count;
-  size_t from_size;  // of an element, in bytes
+  size_t from_size;  // the size of an element, in bytes
   size_t to_size;
   // Unless kNo:
   const char* from_first = nullptr;  // the elements at index 0, 0 ...
