@@ -134,7 +134,7 @@ absl::StatusOr<TensorCounts> ArchiveReader::VerifyAll(absl::FunctionRef<void(con
     if (IsResourceFailure(status)) return status;
     if (status.ok()) {
       ++counts.whole;
-      without_checksum += !has_names() && !entry.decoded_bytes;  // of a message; a record or a payload has a checksum
+      without_checksum += !has_names() && !entry.decoded_bytes;  // a message; records and payloads have one
     } else if (absl::IsUnimplemented(status)) {
       ++counts.not_checked;
       if (counts.not_checked <= kMaxNotes && !entry.read_status.ok()) counts.notes.emplace_back(status.message());

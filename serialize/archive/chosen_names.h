@@ -36,7 +36,7 @@ class StreamedGlob {
  private:
   std::string glob_;
   bool may_be_name_;                    // other than by being a pattern that matches only itself
-  bool is_name_ = false;                // of a tensor that came
+  bool is_name_ = false;                // it is the name of a tensor that came
   std::optional<std::string> matched_;  // the first other name that matched
 };
 

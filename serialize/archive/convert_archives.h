@@ -130,7 +130,7 @@ struct ConvertLoss {
 // Only what differs from `from`: a plan has no second list of the tensors.
 struct ConversionItem {
   const ArchiveReader* source = nullptr;
-  const ArchiveEntry* from = nullptr;   // of the source
+  const ArchiveEntry* from = nullptr;   // an entry of the source
   std::optional<std::string> new_name;  // nullopt: that of `from`
   std::string alias_of;                 // ArchiveEntry::alias_of in the target
   DType dtype = DType::kInvalid;        // in the target

@@ -475,7 +475,7 @@ class Planner {
     const ArchiveReader* source;
     uint64_t count;
     bool are_many;                   // and more
-    std::vector<std::string> names;  // of the first
+    std::vector<std::string> names;  // the names of the first values
   };
   static constexpr size_t kMaxNamed = 5;  // one more than a sentence has
 
@@ -484,11 +484,12 @@ class Planner {
   const ConvertOptions& options_;
   ConversionPlan plan_;
   std::vector<const ArchiveReader*> sources_;
-  std::vector<std::vector<ConvertLoss>> not_held_;          // of each tensor of which the target lacks something
-  absl::flat_hash_map<std::string, size_t> value_numbers_;  // of plan_.values
-  absl::flat_hash_map<std::string, const ArchiveReader*> first_with_;  // of plan_.file_metadata
-  archive::ValueTable table_;                                          // of plan_.file_metadata
-  std::vector<ConvertLoss> opaque_;                                    // values that are objects of classes
+  std::vector<std::vector<ConvertLoss>> not_held_;  // the losses of each tensor of which the target lacks something
+  absl::flat_hash_map<std::string, size_t> value_numbers_;  // positions in plan_.values
+  absl::flat_hash_map<std::string, const ArchiveReader*>
+      first_with_;                   // the first source that has each of plan_.file_metadata
+  archive::ValueTable table_;        // the values among plan_.file_metadata
+  std::vector<ConvertLoss> opaque_;  // values that are objects of classes
   std::vector<NotCopied> not_copied_;
   bool among_tensors_ = false;  // tensors of a source are in its values
 };

@@ -221,7 +221,7 @@ void SumBytes(const T* data, size_t size, ByteSums* sums) {
 
 #ifdef __x86_64__
 constexpr size_t kByteLanes = 32;
-constexpr size_t kMostBytes = kByteLanes * 4096;  // of one call: 32-bit sums of squares hold them
+constexpr size_t kMostBytes = kByteLanes * 4096;  // what one call may add: 32-bit sums of squares hold it
 
 template <typename Sum, typename Lanes>
 __attribute__((target("avx2"))) inline int64_t AddLanes(Lanes lanes) {

@@ -31,9 +31,9 @@ struct ElementTotals {
   uint64_t subnormals = 0;
   bool has_origin = false;
   double origin = 0;  // the first finite element
-  double sum = 0;     // of (x - origin) of finite elements
+  double sum = 0;     // the sum of (x - origin) over finite elements
   double squares = 0;
-  double min = 0;  // of finite elements, if has_origin
+  double min = 0;  // that of finite elements, if has_origin
   double max = 0;
   // The same of int64 and uint64 elements, of which a double holds not all.
   absl::int128 exact_min = 0;

@@ -24,7 +24,7 @@ namespace {
 struct Selection {
   std::vector<TensorSlice::Extent> extents;
   std::vector<AxisIndex> index;
-  std::vector<int64_t> dims;  // of the result
+  std::vector<int64_t> dims;  // those of the result
   bool is_all = true;
   bool is_empty = false;
 };

@@ -52,7 +52,7 @@ struct TensorStatistics {
   };
   std::optional<ExactRange> exact_range;
   double mean = 0;                // NaN if the sum overflows
-  double standard_deviation = 0;  // of all elements: divided by their number; NaN if the sum of squares overflows
+  double standard_deviation = 0;  // over all elements: divided by their number; NaN if the sum of squares overflows
   // How many finite elements of a sample of up to 65536, evenly spaced, lie in each of kBins equal parts of [min, max].
   std::array<uint64_t, kBins> histogram{};
 };

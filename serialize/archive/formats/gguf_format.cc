@@ -147,7 +147,7 @@ class GgufArchiveReader final : public archive::ListedReader<GgufReader> {
 
   const FileMetadata metadata_;
   mutable std::once_flag stored_made_;
-  mutable std::unique_ptr<const GgufArchiveReader> stored_;  // of AsStored
+  mutable std::unique_ptr<const GgufArchiveReader> stored_;  // what AsStored returns
 };
 
 class GgufArchiveWriter final : public ArchiveWriter {

@@ -113,8 +113,8 @@ class MessageWriter final : public ArchiveWriter {
   const bool in_blocks_;
   const MessageEncoder encode_;
   archive::MessageSlices slices_;
-  FileSink* sink_ = nullptr;    // of publish_
-  uint64_t message_bytes_ = 0;  // of a message in slices, when it is complete
+  FileSink* sink_ = nullptr;    // the file of publish_
+  uint64_t message_bytes_ = 0;  // the size of a message in slices, when it is complete
   int64_t count_ = 0;
 };
 

@@ -29,7 +29,7 @@
 namespace tensorcask {
 namespace {
 
-constexpr uint64_t kStreamedBytes = uint64_t{8} << 20;  // of a deflated tensor that is read in blocks
+constexpr uint64_t kStreamedBytes = uint64_t{8} << 20;  // the least size of a deflated tensor that is read in blocks
 
 NpyReaderOptions ToReaderOptions(const ArchiveReaderOptions& options, const NpyFormatOptions& of_format) {
   NpyReaderOptions read;

@@ -35,7 +35,7 @@ class OnnxArchiveReader final : public archive::ListedReader<OnnxReader> {
     read.follow_links = of_format.follow_links;
     CASK_ASSIGN_OR_RETURN(OnnxReader reader, OnnxReader::Open(path, read));
     const std::shared_ptr<ListingBudget> listing = options.listing_or_new();
-    std::string made_name;  // of a tensor in a file of its own that has none there
+    std::string made_name;  // for a tensor in a file of its own, which has none there
     std::vector<ArchiveEntry> entries;
     entries.reserve(reader.entries().size());
     for (const OnnxEntry& stored : reader.entries()) {
@@ -166,8 +166,8 @@ class OnnxArchiveWriter final : public ArchiveWriter {
 };
 
 constexpr absl::string_view kTensorExtension = ".pb";
-constexpr absl::string_view kFieldPrefix = "onnx.";    // of the fields of a model
-constexpr absl::string_view kFrameworkKey = "format";  // of safetensors, which only names a framework
+constexpr absl::string_view kFieldPrefix = "onnx.";    // for the fields of a model
+constexpr absl::string_view kFrameworkKey = "format";  // a key of safetensors, which only names a framework
 
 }  // namespace
 

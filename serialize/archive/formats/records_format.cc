@@ -92,7 +92,7 @@ constexpr uint64_t kRecordChecksumBytes = 4;
 
 struct ScannedRecord {
   ArchiveEntry entry;
-  std::optional<internal::StoredContent> content;  // of a large record that can be read in blocks
+  std::optional<internal::StoredContent> content;  // set for a large record that can be read in blocks
 };
 
 // Reads the records of a file, but for the elements of large ones. Lists those that it cannot read
@@ -159,9 +159,9 @@ class RecordScanner {
 
   const std::shared_ptr<const ByteSource> file_;
   const ArchiveReaderOptions& options_;
-  DecodeQuota unreadable_;                     // of records that are only listed
+  DecodeQuota unreadable_;                     // charged for records that are only listed
   std::unique_ptr<NamedRecordReader> reader_;  // positioned at offset_; null: there is none
-  uint64_t offset_ = 0;                        // of the next record
+  uint64_t offset_ = 0;                        // the position of the next record
   int64_t number_ = 0;                         // likewise
 };
 
@@ -392,7 +392,7 @@ class RecordsWriter final : public ArchiveWriter {
   NameSet names_;
   const PayloadOptions payload_;
   bool is_declared_ = false;             // a tensor
-  FileSink* sink_ = nullptr;             // of publish_
+  FileSink* sink_ = nullptr;             // the file of publish_
   std::optional<RecordWriter> records_;  // to sink_
   archive::MessageSlices slices_;
 };
@@ -435,7 +435,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> ReadRecordStream(std::unique_ptr<
                            options.verify_checksums);
   DecodeQuota unreadable = DecodeQuota::ForUnbacked(options.limits);
   reader.ListUnreadable(&unreadable);
-  constexpr uint64_t kBufferBytes = 192;  // of a tensor, besides its elements
+  constexpr uint64_t kBufferBytes = 192;  // what a tensor takes besides its elements
   const std::shared_ptr<ListingBudget> listing = options.listing_or_new();
   KeptTensors records;
   uint64_t bytes = 0;

@@ -340,7 +340,7 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
   convert.set_metadata = edits.set_metadata;
   convert.unset_metadata = edits.unset_metadata;
   convert.dry_run = options.dry_run;
-  uint64_t planned_bytes = 0;  // of elements; a dry run copies none
+  uint64_t planned_bytes = 0;  // the size of the elements; a dry run copies none
   convert.planned = [&](const ConversionPlan& plan, const ReplacedFiles& /*replaced*/) { planned_bytes = plan.bytes; };
   if (options.progress) {
     convert.progress = [&](int64_t /*tensors*/, uint64_t bytes) { return options.progress(bytes); };

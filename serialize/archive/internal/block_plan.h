@@ -26,8 +26,8 @@ class BlockPlan {
  private:
   TensorShape shape_;
   int axis_ = 0;                 // that is cut; outer axes advance by one, inner axes are full. -1: one block
-  int64_t rows_ = 0;             // of axis_ in a block
-  std::vector<int64_t> starts_;  // of the next block, on the axes up to axis_
+  int64_t rows_ = 0;             // how many steps of axis_ a block has
+  std::vector<int64_t> starts_;  // those of the next block, on the axes up to axis_
   bool done_ = false;
 };
 

@@ -54,7 +54,7 @@ class DryFileSystem final : public ForwardingFileSystem {
  private:
   std::set<std::string> files_;           // made, by path
   std::set<std::string> folders_;         // made, by path
-  std::map<IoResult, uint64_t> handles_;  // of files that were made, with their sizes
+  std::map<IoResult, uint64_t> handles_;  // the files that were made, with their sizes
   IoResult next_handle_ = IoResult{1} << 40;
 };
 

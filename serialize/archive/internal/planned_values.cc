@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kMaxVisited = uint64_t{1} << 22;
 constexpr size_t kMaxListed = 65536;
 constexpr size_t kMaxPathBytes = size_t{16} << 20;
-constexpr uint64_t kMaxCost = uint64_t{1} << 22;  // of making texts
+constexpr uint64_t kMaxCost = uint64_t{1} << 22;  // the limit for making texts
 
 size_t PathBytes(absl::Span<const PathStep> path) {
   size_t bytes = 0;
@@ -138,7 +138,7 @@ class Lister {
     }
   }
 
-  static constexpr size_t kShared = SIZE_MAX;  // of a name that several values have
+  static constexpr size_t kShared = SIZE_MAX;  // marks a name that several values have
 
   const ArchiveReader& source_;
   const ArchiveFormat& target_;

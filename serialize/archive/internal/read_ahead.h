@@ -25,8 +25,8 @@ namespace tensorcask::archive {
 struct ReadPiece {
   DecodedTensor tensor;
   bool is_block = false;
-  TensorSlice slice;   // of a block
-  uint64_t bytes = 0;  // of its elements
+  TensorSlice slice;   // that of a block
+  uint64_t bytes = 0;  // the size of its elements
 };
 
 class ReadAhead {

@@ -18,7 +18,7 @@
 namespace tensorcask::archive {
 namespace {
 
-constexpr int kMaxDepth = 100;     // of groups, and of signs of repetition one after the other
+constexpr int kMaxDepth = 100;     // for groups, and for signs of repetition one after the other
 constexpr int kMaxRepeats = 1000;  // the bound of RE2
 constexpr size_t kNone = absl::string_view::npos;
 

@@ -21,7 +21,7 @@
 namespace tensorcask::archive {
 namespace {
 
-constexpr int64_t kMaxExpressionBytes = int64_t{8} << 20;  // of the automata of one expression, in one encoding
+constexpr int64_t kMaxExpressionBytes = int64_t{8} << 20;  // for the automata of one expression, in one encoding
 // Each search of an unbounded expression may look at all of the text. Without a bound, one name of many matches takes
 // time that is quadratic in its length.
 constexpr int kMaxUnboundedMatches = 1000;
@@ -234,9 +234,9 @@ absl::StatusOr<std::string> SedRule::Apply(absl::string_view text, bool* matched
   const Flags& flags = rep_->flags;
   if (text.empty()) text = "";  // its address is that of a match
   std::string result;
-  size_t copied = 0;            // of `text`
-  size_t start = 0;             // of the next search
-  size_t previous_end = kNone;  // of the last match
+  size_t copied = 0;            // how much of `text` was copied
+  size_t start = 0;             // where the next search starts
+  size_t previous_end = kNone;  // the end of the last match
   int matches = 0;
   if (matched != nullptr) *matched = false;
   while (start <= text.size()) {

@@ -79,9 +79,9 @@ class Chooser {
  private:
   struct Open {
     Value value;
-    bool is_key;  // of a map, or in one: kept as it is
+    bool is_key;  // true for a key of a map, or a value in one: kept as it is
     size_t next = 0;
-    std::vector<std::optional<ValueTree::Id>> children;  // of the target; nullopt: left out
+    std::vector<std::optional<ValueTree::Id>> children;  // the children in the target; nullopt: left out
   };
 
   // The last step of the path, for the child `i` of the value that is open.

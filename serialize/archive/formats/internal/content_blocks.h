@@ -55,7 +55,7 @@ class MessageSlices {
 
  private:
   SliceOrder order_;
-  std::string tail_;  // of the message
+  std::string tail_;  // the end of the message
 };
 
 }  // namespace tensorcask::archive

@@ -210,7 +210,7 @@ class ShardedReader final : public ForwardingReader<ArchiveReader> {
   std::vector<ArchiveEntry> entries_;
   absl::flat_hash_set<std::string> found_;  // where the index lists them
   std::vector<std::string> left_out_;       // notes on values
-  std::vector<absl::Status> unlisted_;      // of each shard: it has tensors that the index does not list there
+  std::vector<absl::Status> unlisted_;  // for each shard: not OK if it has tensors that the index does not list there
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ struct ShardedParts {
     std::string path = "";
   };
 
-  std::string path;  // of the index
+  std::string path;  // that of the index
   absl::string_view format;
   FileMetadata metadata;
   std::map<std::string, std::string> index;  // from tensors to names of shards

@@ -37,7 +37,7 @@ class SliceOrder {
 
  private:
   bool is_open_ = false;
-  std::string name_;  // of the tensor whose slices are coming
+  std::string name_;  // the name of the tensor whose slices are coming
   int64_t done_ = 0;  // elements
   int64_t num_elements_ = 0;
 };
