@@ -123,7 +123,7 @@ class Save {
  private:
   // A tensor in pieces.
   struct Sliced {
-    IndexItem* item;  // of the whole
+    IndexItem* item;  // the item of the whole tensor
     TensorSliceSet pieces;
     TensorMetadata metadata;
   };

@@ -78,9 +78,9 @@ class IndexEditor {
   std::string prefix_;
   WalkedIndex index_;
   std::vector<Item> items_;
-  std::set<Range> kept_ranges_;  // of encoded entries, which may share their bytes
+  std::set<Range> kept_ranges_;  // the ranges of encoded entries, which may share their bytes
   std::vector<std::pair<Range, uint64_t>> removed_ranges_;
-  std::string text_;  // of the new index
+  std::string text_;  // that of the new index
   FileEditResult result_;
 };
 

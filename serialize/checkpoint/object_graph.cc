@@ -116,7 +116,7 @@ class GraphBuilder {
   }
 
   const int64_t num_nodes_;
-  int64_t position_ = 0;  // of the node being read
+  int64_t position_ = 0;  // the position of the node being read
   absl::Status status_;
 };
 
@@ -138,10 +138,10 @@ struct Forest {
   static constexpr int kNone = -1;
   struct Meeting {
     int parent = kNone;
-    size_t edge = 0;  // of the parent
+    size_t edge = 0;  // the edge that leads from the parent to it
   };
   std::vector<Meeting> met;  // by node
-  std::vector<int> order;    // of nodes, as they are reached
+  std::vector<int> order;    // the nodes, as they are reached
 };
 
 Forest Walk(const ObjectGraph& graph) {

@@ -147,7 +147,7 @@ class Salvage {
     if (absl::IsNotFound(index.status())) CASK_RETURN_IF_ERROR(CheckNotV1());
     CASK_RETURN_IF_ERROR(index.status());
     const RefPtr<TensorBuffer>& file = *index;
-    constexpr uint64_t kExpansion = 16;  // of an honest index
+    constexpr uint64_t kExpansion = 16;  // what an honest index may reach
     memory_.reset(
         new DecodeQuota(DecodeQuota::ForUnbacked(options_.limits, kExpansion * uint64_t{file->bytes().size()})));
     ranges_ = std::make_unique<checkpoint::StoredRanges>(memory_.get());
@@ -359,7 +359,7 @@ class Salvage {
       if (!item.is_tensor || lost_.count(item.name) == 1) continue;
       piece_owners_.erase(item.name);
       if (!item.is_verified && refuted_.count(item.name) == 1) continue;
-      const absl::StatusOr<CheckpointEntry> entry = reader->Find(item.name);  // of a sliced one, its first piece
+      const absl::StatusOr<CheckpointEntry> entry = reader->Find(item.name);  // for a sliced tensor: its first piece
       if (entry.ok()) {
         tensors.push_back({item.name, entry->shard, entry->offset, LevelOf(*entry), true, IsVerified(item, *entry)});
       } else if (KeepsFromLooking(entry.status())) {
@@ -423,7 +423,7 @@ class Salvage {
   // the writer.
   static constexpr uint64_t kItemBytes = 512;
   static constexpr uint64_t kNameCopies = 4;
-  std::unique_ptr<DecodeQuota> memory_;  // of all of these
+  std::unique_ptr<DecodeQuota> memory_;  // charged for all of these
   std::unique_ptr<checkpoint::StoredRanges> ranges_;
   std::set<std::string> saved_;
   std::map<std::string, CheckpointDamage> lost_;    // by name

@@ -34,14 +34,14 @@ struct CheckpointEntry {
   EntryForm form = EntryForm::kPlain;
   int32_t shard = 0;           // the data file; of a sliced tensor, that of its first piece
   uint64_t offset = 0;         // in that file, bytes
-  uint64_t stored_bytes = 0;   // of a sliced tensor, those of all pieces
-  uint32_t masked_crc32c = 0;  // of the stored bytes; 0 for a sliced tensor, whose pieces have one each
+  uint64_t stored_bytes = 0;   // for a sliced tensor: those of all its pieces
+  uint32_t masked_crc32c = 0;  // that of the stored bytes; 0 for a sliced tensor, whose pieces have one each
   bool has_metadata = false;   // CheckpointReader::Metadata has a name, a device or attributes
   // Of an encoded tensor: its level, whether it is a delta, the number of characters of its strings. Null for all other
   // tensors, and for a payload of a later version.
   std::shared_ptr<const PayloadHeader> payload;
-  std::vector<int64_t> strides;     // of an extension-only tensor as it is stored, in elements; empty: row-major
-  std::vector<TensorSlice> slices;  // of a sliced tensor: its pieces, in the order of the index
+  std::vector<int64_t> strides;     // for an extension-only tensor: as it is stored, in elements; empty: row-major
+  std::vector<TensorSlice> slices;  // for a sliced tensor: its pieces, in the order of the index
 
   // The bytes that strings and variants take beside their objects, as far as the index tells.
   uint64_t content_bytes() const { return payload != nullptr ? payload->characters : stored_bytes; }

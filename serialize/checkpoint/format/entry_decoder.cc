@@ -294,7 +294,7 @@ uint64_t LargeEntryBytes(absl::string_view value) {
   if (value.size() <= kSmallEntryBytes) return 0;
   constexpr uint64_t kInlineExtents = 4;
   constexpr uint64_t kAllocationBytes = 16;
-  uint64_t bytes = value.size();  // of the extension
+  uint64_t bytes = value.size();  // the size of the extension
   // The value is not checked yet: a field that is not a message counts as a slice with no extents.
   ForEachField(value, [&](const Field& field) {
     if (field.number != EntryField::kSlices) return;

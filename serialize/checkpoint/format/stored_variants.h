@@ -26,7 +26,7 @@ absl::Status AppendVariants(absl::Span<const Variant> values, ByteSink* sink, ui
 struct StoredVariants {
   absl::string_view elements;  // length, message and checksum of each
   uint64_t count = 0;
-  uint32_t crc = 0;  // of the entry, unmasked
+  uint32_t crc = 0;  // that of the entry, unmasked
 };
 
 // Finds `count` variants that fill `stored`. Allocates nothing and does not parse the messages.

@@ -23,9 +23,9 @@ absl::Status AppendStrings(absl::Span<const std::string> values, ByteSink* sink,
 // Views of stored strings. ParseStrings has checked their lengths.
 struct StoredStrings {
   absl::string_view lengths;     // a varint each
-  absl::string_view characters;  // of all strings, one after the other
+  absl::string_view characters;  // those of all strings, one after the other
   uint64_t count = 0;
-  uint32_t crc = 0;  // of the entry, unmasked
+  uint32_t crc = 0;  // that of the entry, unmasked
 };
 
 // Finds `count` strings that fill `stored`, allocating nothing.

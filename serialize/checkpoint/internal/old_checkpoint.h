@@ -54,7 +54,7 @@ class OldCheckpoint {
   struct Found {
     std::shared_ptr<const ByteSource> index;  // null: there is none, or it cannot be opened
     bool is_readable = true;                  // false: there is an index, or may be one, that cannot be read
-    int num_shards = 0;                       // of a readable index; 0: there is none
+    int num_shards = 0;                       // that of a readable index; 0: there is none
     std::set<int> taken;                      // numbers of data files whose names are not used
   };
 

@@ -16,7 +16,7 @@ absl::Status KeepBases(std::vector<int64_t> kept, BaseOfStep base_of, std::set<i
 }
 
 std::vector<int64_t> DeltasFirst(const std::set<int64_t>& steps, BaseOfStep base_of) {
-  std::map<int64_t, int64_t> bases;     // of steps whose base is one of `steps`, too
+  std::map<int64_t, int64_t> bases;     // for steps whose base is one of `steps`, too
   std::map<int64_t, size_t> needed_by;  // how many steps that are not in `ordered` have this base
   for (const int64_t step : steps) {
     const absl::StatusOr<int64_t> base = base_of(step);

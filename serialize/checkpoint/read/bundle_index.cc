@@ -56,7 +56,7 @@ class PieceSum {
 uint64_t ListedBytes(const CheckpointEntry& entry) {
   constexpr uint64_t kAllocationBytes = 16;
   constexpr size_t kInlineNameBytes = 15;
-  constexpr int kInlineDims = 3;  // of any size; more, if they are small
+  constexpr int kInlineDims = 3;  // dims of any size; more, if they are small
   constexpr int kInlineExtents = 4;
   const auto allocated = [](uint64_t bytes) { return bytes > 0 ? bytes + kAllocationBytes : 0; };
   uint64_t bytes = sizeof(CheckpointEntry);

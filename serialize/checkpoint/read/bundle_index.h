@@ -34,8 +34,8 @@ absl::Status MissingPiece();
 // An entry of the index.
 struct LocatedEntry {
   IndexEntry index;          // with the name of the tensor
-  std::string slice;         // of a piece: its slice, as text
-  const void* id = nullptr;  // of this entry in this index; null: unknown
+  std::string slice;         // for a piece: its slice, as text
+  const void* id = nullptr;  // the id of this entry in this index; null: unknown
 
   // `tensor "w"`, `slice "0,2:-" of tensor "w"`.
   std::string Label() const;

@@ -74,7 +74,7 @@ class Verification {
   // An entry of the index, of a tensor or a piece, of which the elements are read.
   struct Item {
     LocatedEntry located;
-    uint32_t owner = kNoOwner;  // of a piece: the number of its sliced tensor
+    uint32_t owner = kNoOwner;  // for a piece: the number of its sliced tensor
     bool is_piece = false;
     bool damaged = false;
     bool without_base = false;
@@ -120,7 +120,7 @@ class Verification {
 
   // What a data file holds.
   struct File {
-    uint64_t end = 0;      // of the last tensor
+    uint64_t end = 0;      // the end of the last tensor
     uint64_t offsets = 0;  // all offsets, or-ed: the lowest bit is the alignment
   };
 
@@ -136,7 +136,7 @@ class Verification {
   // By the number of an entry; numbers past the end are false.
   std::vector<bool> unreadable_;  // the first walk has reported it
   std::vector<bool> overlaps_;
-  std::vector<bool> past_limit_;  // of those that overlap: because too many share a payload
+  std::vector<bool> past_limit_;  // for those that overlap: because too many share a payload
   std::map<int32_t, File> used_;  // by shard
   std::string abandoned_;         // the last tensor with too many missing pieces
   uint32_t abandoned_owner_ = kNoOwner;

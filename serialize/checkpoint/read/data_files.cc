@@ -120,8 +120,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
     }
     CASK_RETURN_IF_ERROR(opened.status());
     const std::lock_guard<std::mutex> lock(mutex_);
-    file =
-        open_.emplace(entry.shard, *std::move(opened)).first->second;  // of several threads that opened it, the first
+    // If several threads opened it, the first one is kept.
+    file = open_.emplace(entry.shard, *std::move(opened)).first->second;
   }
   if (!RangeFits(entry.offset, entry.stored_bytes, file->size_bytes())) {
     const absl::Status cut = absl::DataLossError(

@@ -27,7 +27,7 @@ class PieceWalk {
   struct Piece {
     absl::string_view key;
     absl::string_view value;  // both valid during the call
-    uint32_t number = 0;      // of the key in the table, counted without the header
+    uint32_t number = 0;      // the number of the key in the table, counted without the header
   };
   using Orphan = absl::FunctionRef<void(const Piece&)>;
 

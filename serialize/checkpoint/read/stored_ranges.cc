@@ -47,7 +47,7 @@ void StoredRanges::FindOverlaps(const DecodeLimits& limits, absl::FunctionRef<bo
     return std::tie(a.shard, a.offset, a.number) < std::tie(b.shard, b.offset, b.number);
   };
   if (!std::is_sorted(ranges_.begin(), ranges_.end(), before)) std::sort(ranges_.begin(), ranges_.end(), before);
-  const Range* furthest = nullptr;  // of those so far, the one that ends last
+  const Range* furthest = nullptr;  // the range so far that ends last
   uint64_t shares = 1;              // how many entries share that range
   for (const Range& range : ranges_) {
     if (!counts(range.number)) continue;

@@ -101,8 +101,8 @@ class FileTable final : public TableReader {
   std::vector<std::unique_ptr<std::string>> joined_keys_;  // those whose keys the index does not hold whole
   std::vector<Block> blocks_;
   std::unique_ptr<std::atomic<const BlockReader*>[]> loaded_;  // by block; null until it is touched
-  mutable DecodeQuota memory_;                                 // of all members
-  mutable DecodeQuota kept_quota_;                             // of the blocks in loaded_
+  mutable DecodeQuota memory_;                                 // charged for all members
+  mutable DecodeQuota kept_quota_;                             // charged for the blocks in loaded_
   mutable std::mutex visited_mutex_;
   mutable std::shared_ptr<const BlockReader> visited_;  // the block of the last Visit, null before
   mutable size_t visited_index_ = 0;                    // which
@@ -209,7 +209,7 @@ absl::StatusOr<const BlockReader*> FileTable::KeptBlock(size_t i) const {
   const BlockReader* kept = loaded_[i].load(std::memory_order_acquire);
   if (kept != nullptr) return kept;
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<const BlockReader> reader, ReadBlock(i, &memory_));
-  constexpr uint64_t kObjectBytes = 256;  // of the reader and its buffer, without the content
+  constexpr uint64_t kObjectBytes = 256;  // the size of the reader and its buffer, without the content
   absl::Status within = kept_quota_.Charge(reader->content_bytes());
   if (within.ok()) within = memory_.Charge(kObjectBytes);
   if (!within.ok()) {

@@ -39,7 +39,7 @@ class BlockBuilder {
   absl::string_view Finish();
   void Reset();
 
-  size_t EstimatedBytes() const;  // of Finish()
+  size_t EstimatedBytes() const;  // about what Finish() takes
   bool empty() const { return bytes_.empty(); }
 
  private:

@@ -34,7 +34,7 @@ struct StoredPayload {
   PayloadHeader header;
   uint64_t offset = 0;
   uint64_t stored_bytes = 0;
-  uint32_t masked_crc32c = 0;  // of all of it
+  uint32_t masked_crc32c = 0;  // that of all stored bytes
 };
 
 class ShardPayloads {
@@ -78,7 +78,7 @@ class ShardPayloads {
 
   const PayloadOptions options_;
   const int num_threads_;
-  std::unordered_map<Content, Place, absl::Hash<Content>> places_;  // of payloads that are no deltas
+  std::unordered_map<Content, Place, absl::Hash<Content>> places_;  // where payloads are that are not deltas
 };
 
 }  // namespace tensorcask::checkpoint

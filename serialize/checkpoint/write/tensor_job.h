@@ -44,17 +44,17 @@ struct IndexItem {
 struct StreamedTensor {
   StreamedTensor(DType tensor_dtype, TensorShape tensor_shape) : dtype(tensor_dtype), shape(std::move(tensor_shape)) {}
 
-  const DType dtype;  // of a fixed size
+  const DType dtype;  // one of a fixed size
   const TensorShape shape;
   bool started = false;  // a block was written
-  uint64_t offset = 0;   // of the first block in the file
-  uint32_t crc = 0;      // of the blocks so far
+  uint64_t offset = 0;   // where the first block is in the file
+  uint32_t crc = 0;      // that of the blocks so far
 };
 
 struct TensorJob {
   IndexItem* item = nullptr;    // gets all but the key
   TensorView tensor;            // or a block of it
-  RefPtr<PendingRead> pending;  // of a copy from a device that is under way to tensor's memory; null: none
+  RefPtr<PendingRead> pending;  // a copy from a device to the memory of `tensor` that is under way; null: none
   bool unchanging = false;      // CheckpointAddOptions::unchanging
   int shard = 0;
   StoredLayout layout = StoredLayout::kRowMajor;

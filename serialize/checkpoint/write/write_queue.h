@@ -8,7 +8,7 @@
 //   WriteQueue queue(write, [&] { return sinks[0]->Flush(/*sync=*/true); }, /*max_waiting_bytes=*/64 << 20, &error);
 //   queue.StartThread();
 //   queue.Push(std::move(job));
-//   queue.Close();   // of several queues: first all are closed, then all joined, so that they end side by side
+//   queue.Close();   // for several queues: first close all, then join all, so that they end side by side
 //   queue.Join();    // everything is written, and the end was called; or error.any()
 //
 // Jobs are written one after the other in the order of Push. After an error in this queue, or in another that shares
@@ -70,7 +70,7 @@ class WriteQueue {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  void Run();  // of the thread
+  void Run();  // what the thread runs
   void WriteUntilClosed();
   void DropWaiting();             // after an error; mutex_ is held
   void WriteWaiting(Lock* lock);  // held when called and afterwards, not while a job is written
