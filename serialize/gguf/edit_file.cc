@@ -31,7 +31,8 @@
 namespace tensorcask::gguf {
 namespace {
 
-constexpr uint64_t kPaddedBytes = uint64_t{1} << 20;  // of data: worth a key that lets the file system share them
+// From this size on, data is worth a key that lets the file system share it.
+constexpr uint64_t kPaddedBytes = uint64_t{1} << 20;
 constexpr uint64_t kSharedBlockBytes = 4096;
 
 // A tensor that stays.

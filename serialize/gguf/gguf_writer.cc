@@ -137,8 +137,8 @@ class GgufWriter::Impl {
   struct Declared {
     std::string name;
     const gguf::ElementType* type;
-    TensorShape shape;            // of the elements
-    TensorShape shape_in_memory;  // of what Add takes: bytes for blocks
+    TensorShape shape;            // that of the elements
+    TensorShape shape_in_memory;  // that of what Add accepts: bytes for blocks
     uint64_t offset;              // from the start of the data
     uint64_t stored_bytes;
 
@@ -214,7 +214,7 @@ class GgufWriter::Impl {
   std::vector<std::pair<std::string, std::string>> keys_;  // the name, the type with the value
   absl::flat_hash_map<std::string, size_t> key_numbers_;
   std::vector<Declared> tensors_;
-  absl::flat_hash_map<std::string, size_t> numbers_;  // of tensors_
+  absl::flat_hash_map<std::string, size_t> numbers_;  // positions in tensors_
   uint64_t data_bytes_ = 0;                           // without padding
   std::vector<TensorView> held_;                      // unless streaming
   size_t next_ = 0;                                   // the tensor that is written

@@ -17,9 +17,9 @@
 namespace tensorcask::gguf {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{128} << 10;     // of blocks that are read at a time
-constexpr size_t kGatheredBytes = size_t{512} << 10;  // of elements, for a view that is not contiguous
-constexpr size_t kPartElements = size_t{1} << 21;     // of one thread: whole blocks of each type
+constexpr size_t kPieceBytes = size_t{128} << 10;     // the size of blocks that are read at a time
+constexpr size_t kGatheredBytes = size_t{512} << 10;  // the size of elements, for a view that is not contiguous
+constexpr size_t kPartElements = size_t{1} << 21;     // for one thread: whole blocks of each type
 constexpr size_t kMaxBlockElements = 256;
 
 // Fills `out` with the elements from number `first` on.
@@ -30,7 +30,7 @@ absl::Status ReadRun(const ByteSource& source, const BlockTensor& tensor, uint64
   auto* const blocks = reinterpret_cast<uint8_t*>(piece.data());
   while (!out.empty()) {
     const auto skip = static_cast<size_t>(first % elements);
-    const bool is_part = skip > 0 || out.size() < elements;  // of a block
+    const bool is_part = skip > 0 || out.size() < elements;  // true if a block is not read whole
     const size_t count = is_part ? 1 : std::min(out.size() / elements, piece.size() / bytes);
     CASK_RETURN_IF_ERROR(
         source.ReadAt(tensor.offset + first / elements * bytes, absl::MakeSpan(piece.data(), count * bytes)));

@@ -20,9 +20,9 @@
 namespace tensorcask::gguf {
 
 struct BlockTensor {
-  const ElementType* type;  // of blocks
+  const ElementType* type;  // a type of blocks
   TensorShape shape;        // rows are whole blocks
-  uint64_t offset;          // of the first byte in the source
+  uint64_t offset;          // the first byte in the source
   bool big_endian = false;  // requires: SwapBlocks knows the type
 };
 

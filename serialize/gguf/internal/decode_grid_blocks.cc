@@ -84,7 +84,7 @@ void DecodeIq2Xxs(const uint8_t* blocks, size_t count, float* out) {
   static const auto* const kGrid = new Grid<256, 8>(kIq2XxsRows, kIq2Values);
   ForEachBlock<66, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
-    for (int group = 0; group < 8; ++group) {  // of 32 elements
+    for (int group = 0; group < 8; ++group) {  // groups of 32 elements
       const uint8_t* const rows = block + 2 + group * 8;
       const auto rest = LoadLittleEndian<uint32_t>(rows + 4);
       const float scale = d * (0.5f + static_cast<float>(rest >> 28)) * 0.25f;
@@ -99,7 +99,7 @@ void DecodeIq2Xs(const uint8_t* blocks, size_t count, float* out) {
   static const auto* const kGrid = new Grid<512, 8>(kIq2XsRows, kIq2Values);
   ForEachBlock<74, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
-    for (int group = 0; group < 16; ++group) {  // of 16 elements
+    for (int group = 0; group < 16; ++group) {  // groups of 16 elements
       const int code = block[66 + group / 2] >> (group % 2 * 4) & 15;
       const float scale = d * (0.5f + static_cast<float>(code)) * 0.25f;
       for (int i = 0; i < 2; ++i) {
@@ -114,7 +114,7 @@ void DecodeIq2S(const uint8_t* blocks, size_t count, float* out) {
   static const auto* const kGrid = new Grid<1024, 8>(kIq2SRows, kIq2Values);
   ForEachBlock<82, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
-    for (int group = 0; group < 16; ++group) {  // of 16 elements
+    for (int group = 0; group < 16; ++group) {  // groups of 16 elements
       const int code = block[74 + group / 2] >> (group % 2 * 4) & 15;
       const float scale = d * (0.5f + static_cast<float>(code)) * 0.25f;
       for (int i = group * 2; i < group * 2 + 2; ++i) {
@@ -130,7 +130,7 @@ void DecodeIq3Xxs(const uint8_t* blocks, size_t count, float* out) {
   static const auto* const kGrid = new Grid<256, 4>(kIq3XxsRows, kValues);
   ForEachBlock<98, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
-    for (int group = 0; group < 8; ++group) {  // of 32 elements
+    for (int group = 0; group < 8; ++group) {  // groups of 32 elements
       const auto rest = LoadLittleEndian<uint32_t>(block + 66 + group * 4);
       const float scale = d * (0.5f + static_cast<float>(rest >> 28)) * 0.5f;
       for (int i = 0; i < 4; ++i) {
@@ -147,7 +147,7 @@ void DecodeIq3S(const uint8_t* blocks, size_t count, float* out) {
   static const auto* const kGrid = new Grid<512, 4>(kIq3SRows, kValues);
   ForEachBlock<110, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
-    for (int group = 0; group < 8; ++group) {  // of 32 elements
+    for (int group = 0; group < 8; ++group) {  // groups of 32 elements
       const int code = block[106 + group / 2] >> (group % 2 * 4) & 15;
       const float scale = d * static_cast<float>(1 + 2 * code);
       for (int i = 0; i < 4; ++i) {
@@ -165,7 +165,7 @@ void DecodeIq1S(const uint8_t* blocks, size_t count, float* out) {
   ForEachBlock<50, 256>(blocks, count, out,
                         [&grid = Iq1Grid()](const uint8_t* __restrict block, float* __restrict numbers) {
                           const float d = HalfAt(block);
-                          for (int group = 0; group < 8; ++group) {  // of 32 elements
+                          for (int group = 0; group < 8; ++group) {  // groups of 32 elements
                             const auto rest = LoadLittleEndian<uint16_t>(block + 34 + group * 2);
                             const float scale = d * static_cast<float>(2 * (rest >> 12 & 7) + 1);
                             const float delta = (rest & 0x8000) != 0 ? -kIq1Delta : kIq1Delta;
@@ -187,7 +187,7 @@ void DecodeIq1M(const uint8_t* blocks, size_t count, float* out) {
           d_bits |= scales[i] >> 12 << (4 * i);
         }
         const float d = HalfValue(static_cast<uint16_t>(d_bits));
-        for (int group = 0; group < 16; ++group) {  // of 16 elements
+        for (int group = 0; group < 16; ++group) {  // groups of 16 elements
           const float scale = d * static_cast<float>(2 * (scales[group / 4] >> (group % 4 * 3) & 7) + 1);
           for (int i = group * 2; i < group * 2 + 2; ++i) {
             const int high = block[32 + i / 2] >> (i % 2 * 4) & 15;

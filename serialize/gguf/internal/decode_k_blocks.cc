@@ -38,7 +38,7 @@ void DecodeQ2K(const uint8_t* blocks, size_t count, float* out) {
   ForEachBlock<84, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 80);
     const float dmin = HalfAt(block + 82);
-    for (int group = 0; group < 16; ++group) {  // of 16 elements
+    for (int group = 0; group < 16; ++group) {  // groups of 16 elements
       const float scale = d * static_cast<float>(block[group] & 15);
       const float min = dmin * static_cast<float>(block[group] >> 4);
       const uint8_t* const codes = block + 16 + group / 8 * 32 + group % 2 * 16;
@@ -54,7 +54,7 @@ void DecodeQ3K(const uint8_t* blocks, size_t count, float* out) {
   ForEachBlock<110, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 108);
     const uint8_t* const scales = block + 96;
-    for (int group = 0; group < 16; ++group) {  // of 16 elements
+    for (int group = 0; group < 16; ++group) {  // groups of 16 elements
       const int low = group < 8 ? scales[group] & 15 : scales[group - 8] >> 4;
       const int high = scales[8 + group % 4] >> (2 * (group / 4)) & 3;
       const float scale = d * static_cast<float>((low | high << 4) - 32);
@@ -73,7 +73,7 @@ void DecodeQ4K(const uint8_t* blocks, size_t count, float* out) {
   ForEachBlock<144, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     const float dmin = HalfAt(block + 2);
-    for (int group = 0; group < 8; ++group) {  // of 32 elements
+    for (int group = 0; group < 8; ++group) {  // groups of 32 elements
       const ScaleAndMin stored(block + 4, group);
       const float scale = d * static_cast<float>(stored.scale);
       const float min = dmin * static_cast<float>(stored.min);
@@ -94,7 +94,7 @@ void DecodeQ5K(const uint8_t* blocks, size_t count, float* out) {
     const float d = HalfAt(block);
     const float dmin = HalfAt(block + 2);
     const uint8_t* const high_bits = block + 16;
-    for (int group = 0; group < 8; ++group) {  // of 32 elements
+    for (int group = 0; group < 8; ++group) {  // groups of 32 elements
       const ScaleAndMin stored(block + 4, group);
       const float scale = d * static_cast<float>(stored.scale);
       const float min = dmin * static_cast<float>(stored.min);
@@ -114,10 +114,10 @@ void DecodeQ5K(const uint8_t* blocks, size_t count, float* out) {
 void DecodeQ6K(const uint8_t* blocks, size_t count, float* out) {
   ForEachBlock<210, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 208);
-    for (int group = 0; group < 16; ++group) {  // of 16 elements
+    for (int group = 0; group < 16; ++group) {  // groups of 16 elements
       const float scale = d * SignedByte(block[192 + group]);
-      const int half = group / 8;         // of the block: 128 elements
-      const int quarter = group % 8 / 2;  // of that: 32 elements
+      const int half = group / 8;         // which half of the block: 128 elements
+      const int quarter = group % 8 / 2;  // which quarter of that: 32 elements
       const uint8_t* const low = block + half * 64 + quarter % 2 * 32 + group % 2 * 16;
       const uint8_t* const high = block + 128 + half * 32 + group % 2 * 16;
       const int low_shift = quarter / 2 * 4;
@@ -141,7 +141,7 @@ void DecodeIq4Xs(const uint8_t* blocks, size_t count, float* out) {
   ForEachBlock<136, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block);
     const auto high = LoadLittleEndian<uint16_t>(block + 2);
-    for (int group = 0; group < 8; ++group) {  // of 32 elements
+    for (int group = 0; group < 8; ++group) {  // groups of 32 elements
       const int low = block[4 + group / 2] >> (group % 2 * 4) & 15;
       const float scale = d * static_cast<float>((low | (high >> (2 * group) & 3) << 4) - 32);
       const uint8_t* const codes = block + 8 + group * 16;
@@ -167,7 +167,7 @@ void DecodeTq10(const uint8_t* blocks, size_t count, float* out) {
 void DecodeTq20(const uint8_t* blocks, size_t count, float* out) {
   ForEachBlock<66, 256>(blocks, count, out, [](const uint8_t* __restrict block, float* __restrict numbers) {
     const float d = HalfAt(block + 64);
-    for (int group = 0; group < 8; ++group) {  // of 32 elements
+    for (int group = 0; group < 8; ++group) {  // groups of 32 elements
       const uint8_t* const codes = block + group / 4 * 32;
       const int shift = group % 4 * 2;
       for (int i = 0; i < 32; ++i) {

@@ -17,7 +17,7 @@ extern const uint16_t kIq2XsRows[512];
 extern const uint16_t kIq2SRows[1024];
 extern const uint16_t kIq3XxsRows[256];
 extern const uint16_t kIq3SRows[512];
-extern const uint16_t kIq1SRows[2048];  // of iq1_m, too
+extern const uint16_t kIq1SRows[2048];  // for iq1_m, too
 
 }  // namespace tensorcask::gguf
 

@@ -23,7 +23,7 @@
 namespace tensorcask::gguf {
 namespace {
 
-constexpr uint64_t kLengthBytes = 8;                 // of a text
+constexpr uint64_t kLengthBytes = 8;                 // the size of the length of a text
 constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;         // the length of the name, the type, a number of one byte
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;  // the length of the name, the rank, the type, the offset
 constexpr uint64_t kMemoryOfValue = 64;              // in the tree, its bytes apart

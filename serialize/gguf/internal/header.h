@@ -37,7 +37,7 @@ struct HeaderTensor {
 struct HeaderKey {
   std::string name;
   ValueTree::Id value = 0;
-  uint64_t offset = 0;  // of the type and the value, in the file
+  uint64_t offset = 0;  // the position of the type and the value, in the file
   uint64_t stored_bytes = 0;
 };
 
@@ -57,7 +57,7 @@ struct HeaderMemory {
   ValueTree* tree;                       // the values
   ListingBudget* budget;                 // what they take, and the tensors
   uint64_t max_items = kMaxItemsInTree;  // arrays of more elements stay in the file
-  uint64_t counted_bytes = 0;            // of the header, which the budget knows of
+  uint64_t counted_bytes = 0;            // the size of the header, as the budget counts it
 };
 
 // Errors, which do not name the file: DataLoss for a broken rule; Unimplemented for a type that this version does not

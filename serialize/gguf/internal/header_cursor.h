@@ -64,7 +64,7 @@ class HeaderCursor {
   const ByteSource& source_;
   const bool big_endian_;
   PieceBuffer window_;
-  uint64_t window_offset_;  // of the window, in the source
+  uint64_t window_offset_;  // the position of the window, in the source
   size_t window_bytes_ = 0;
   size_t next_ = 0;  // in the window
 };

@@ -22,9 +22,9 @@ namespace {
 
 // What the keys of a part say of the whole model.
 struct Split {
-  uint64_t number = 0;              // of this part, from 0
-  uint64_t count = 1;               // of parts
-  std::optional<uint64_t> tensors;  // of all parts
+  uint64_t number = 0;              // the number of this part, from 0
+  uint64_t count = 1;               // the number of parts
+  std::optional<uint64_t> tensors;  // the number of tensors in all parts
 };
 
 struct SplitKey {

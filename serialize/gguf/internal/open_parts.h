@@ -41,7 +41,7 @@ struct OpenOptions {
 
 // How the name of a part ends: "-00001-of-00003.gguf" for the number 0 of 3.
 std::string EndOfName(uint64_t number, uint64_t count);
-inline constexpr absl::string_view kTensorCountKey = "split.tensors.count";  // of all parts
+inline constexpr absl::string_view kTensorCountKey = "split.tensors.count";  // counts the tensors of all parts
 
 // Errors, which name the file: those of OpenFileSource and ParseHeader; DataLoss if the parts do not fit together;
 // NotFound for a part that is missing; FailedPrecondition for a part whose name does not say where the others are.

@@ -12,7 +12,7 @@ namespace tensorcask::gguf {
 
 struct ValueType {
   ValueKind kind;
-  int bits;  // of a number, and of a bool in a file; 0 for texts and arrays
+  int bits;  // the width of a number, and of a bool in a file; 0 for texts and arrays
   absl::string_view name;
 };
 
@@ -30,7 +30,7 @@ inline constexpr uint64_t kDefaultAlignment = 32;
 inline constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
 inline constexpr uint64_t kMaxKeyNameBytes = 65535;
 inline constexpr uint32_t kMaxRank = 4;
-inline constexpr uint64_t kLongName = 64;  // of a tensor: ggml has room for shorter names only
+inline constexpr uint64_t kLongName = 64;  // from this size on ggml has no room for the name of a tensor
 
 // A text of spaces, which an edit adds (FORMAT.md section 3.4).
 inline constexpr absl::string_view kPaddingKey = "tensorcask.padding";
