@@ -23,7 +23,7 @@
 namespace tensorcask::hdf5 {
 namespace {
 
-constexpr uint64_t kMaxRank = 32;  // of HDF5
+constexpr uint64_t kMaxRank = 32;  // HDF5's limit
 
 ValueTree::Id AddText(absl::string_view text, ValueTree* tree) {
   return tree->AddText(text, internal::IsUtf8(text) ? ValueKind::kText : ValueKind::kBytes);

@@ -123,8 +123,8 @@ class Tree {
   const absl::FunctionRef<absl::Status(absl::string_view record)> fn_;
   uint64_t node_bytes_ = 0;
   uint64_t record_bytes_ = 0;
-  uint64_t count_bytes_ = 0;           // of the number of records of a child
-  std::vector<uint64_t> total_bytes_;  // of that of a child and of all below it, by the level of the child
+  uint64_t count_bytes_ = 0;           // the width of the number of records of a child
+  std::vector<uint64_t> total_bytes_;  // the width of that of a child and of all below it, by the level of the child
   absl::flat_hash_set<uint64_t> seen_;
 };
 

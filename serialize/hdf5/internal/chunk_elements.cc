@@ -67,7 +67,7 @@ class SliceReader {
     const auto rank = static_cast<size_t>(dataset_.shape->rank());
     starts_.resize(rank);
     ends_.resize(rank);
-    std::vector<int64_t> first(rank), last(rank);  // of the grid, both included
+    std::vector<int64_t> first(rank), last(rank);  // chunks along each axis of the grid; both are included
     for (size_t axis = 0; axis < rank; ++axis) {
       const TensorSlice::Extent extent = slice.extent(static_cast<int>(axis));
       starts_[axis] = extent.full() ? 0 : extent.start;
@@ -176,7 +176,7 @@ class SliceReader {
   const Storage& storage_;
   const stored::ElementOptions& options_;
   TensorView& out_;
-  std::vector<int64_t> starts_, ends_;  // of the slice, along each axis
+  std::vector<int64_t> starts_, ends_;  // the slice, along each axis
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace tensorcask::hdf5 {
 namespace {
 
-constexpr int kMaxDepth = 8;  // of types in types
+constexpr int kMaxDepth = 8;  // for types in types
 
 enum Class {
   kInteger = 0,
@@ -192,7 +192,7 @@ class Parser {
       const absl::string_view name = Name(version);
       const uint64_t offset = in_.Uint(version < 3 ? 4 : offset_bytes);
       if (version == 1) {
-        const uint64_t axes = in_.Uint(1);  // of a member that is an array
+        const uint64_t axes = in_.Uint(1);  // for a member that is an array
         is_complex = is_complex && axes == 0;
         in_.Skip(3 + 4 + 4 + 4 * 4);
       }

@@ -16,7 +16,7 @@ namespace tensorcask::hdf5 {
 struct Datatype {
   enum class Kind {
     kNumber,    // `dtype` says which; bools and complex numbers of h5py are numbers, too
-    kText,      // of `size` bytes
+    kText,      // text of `size` bytes
     kLongText,  // a reference of `size` bytes to a text elsewhere in the file
     kOpaque,    // bytes without a meaning
     kOther,     // `what` is its name
@@ -24,7 +24,7 @@ struct Datatype {
   Kind kind = Kind::kOther;
   DType dtype = DType::kInvalid;
   bool big_endian = false;
-  uint64_t size = 0;  // of an element, in bytes
+  uint64_t size = 0;  // the size of an element, in bytes
   // Of kText: what follows the text. NUL bytes or spaces are not part of it.
   enum class Padding { kNulTerminated = 0, kNul = 1, kSpaces = 2 } padding = Padding::kNulTerminated;
   std::string what;

@@ -206,7 +206,7 @@ class Walker {
       }
     }
     std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
-    size_t last = 0;  // of those before, the one that ends last
+    size_t last = 0;  // among those before, the one that ends last
     for (size_t i = 1; i < pieces.size(); ++i) {
       Dataset& before = directory_.datasets[pieces[last].dataset];
       Dataset& dataset = directory_.datasets[pieces[i].dataset];

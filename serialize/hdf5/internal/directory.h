@@ -22,7 +22,7 @@ namespace tensorcask::hdf5 {
 
 struct Dataset {
   std::string name;      // the path from the root group, "layers/dense/vars/0"
-  uint64_t address = 0;  // of its object header: two names of one dataset have the same
+  uint64_t address = 0;  // where its object header is: two names of one dataset have the same
   DType dtype = DType::kInvalid;
   TensorShape shape;
   bool big_endian = false;

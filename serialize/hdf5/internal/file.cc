@@ -13,7 +13,7 @@
 namespace tensorcask::hdf5 {
 namespace {
 
-constexpr uint64_t kMaxSuperblockBytes = 256;  // of all versions
+constexpr uint64_t kMaxSuperblockBytes = 256;  // the largest of all versions
 constexpr uint64_t kFirstUserBlock = 512;      // bytes in front of the superblock: none, 512, 1024, 2048, ...
 constexpr uint64_t kSlackBytes = uint64_t{1} << 20;
 
@@ -58,10 +58,10 @@ absl::Status File::ParseVersion0(absl::string_view superblock) {
   if (version == 1) in.Skip(4);
   CASK_RETURN_IF_ERROR(CheckSizes());
   const uint64_t base = Address(&in);
-  Address(&in);  // of free space
+  Address(&in);  // the address of free space
   const uint64_t end = Address(&in);
-  Address(&in);  // of the driver
-  Address(&in);  // of the name of the root group, which has none
+  Address(&in);  // the address of the driver
+  Address(&in);  // the address of the name of the root group, which has none
   root_ = Address(&in);
   if (!in.ok()) return CutShort("its superblock");
   return CheckEnd(base, end);
@@ -75,7 +75,7 @@ absl::Status File::ParseVersion2(absl::string_view superblock) {
   in.Skip(1);  // flags
   CASK_RETURN_IF_ERROR(CheckSizes());
   const uint64_t base = Address(&in);
-  Address(&in);  // of the extension
+  Address(&in);  // the address of the extension
   const uint64_t end = Address(&in);
   root_ = Address(&in);
   in.Skip(4);

@@ -70,7 +70,7 @@ class File {
 
   std::shared_ptr<const ByteSource> source_;
   ListingBudget* listing_;
-  uint64_t base_ = 0;  // of addresses, in the source
+  uint64_t base_ = 0;  // where addresses begin, in the source
   uint64_t root_ = kUndefined;
   uint64_t read_bytes_ = 0;
   int address_bytes_ = 8;

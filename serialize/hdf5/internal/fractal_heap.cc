@@ -43,7 +43,7 @@ absl::Status FractalHeap::ParseHeader(Cursor* in) {
   file_->Length(in);  // the next number of a huge object
   huge_tree_ = file_->Address(in);
   file_->Length(in);                              // free space
-  file_->Address(in);                             // of its manager
+  file_->Address(in);                             // the address of its manager
   for (int i = 0; i < 8; ++i) file_->Length(in);  // numbers of bytes and objects
   width_ = in->Uint(2);
   first_bytes_ = file_->Length(in);
@@ -95,7 +95,7 @@ absl::StatusOr<std::string> FractalHeap::GetManaged(Cursor* in) {
   const uint64_t direct_rows = Log2(most_direct_bytes_) - Log2(first_bytes_) + 2;
   uint64_t address = root_;
   uint64_t rows = root_rows_;  // 0: the block is a direct one
-  uint64_t start = 0;          // of the block, in the heap
+  uint64_t start = 0;          // where the block starts, in the heap
   uint64_t size = first_bytes_;
   while (rows > 0) {
     const uint64_t first_row = width_ * first_bytes_;

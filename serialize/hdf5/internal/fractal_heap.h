@@ -37,18 +37,18 @@ class FractalHeap {
   absl::Status ParseHeader(Cursor* in);
   absl::StatusOr<std::string> GetManaged(Cursor* in);
   absl::StatusOr<std::string> GetHuge(Cursor* in);
-  uint64_t RowBytes(uint64_t row) const;  // of a block in it
+  uint64_t RowBytes(uint64_t row) const;  // the size of a block in it
   // A block, of `size` bytes, with its signature and its checksum. Returns a view of blocks_.
   absl::StatusOr<absl::string_view> Block(uint64_t address, uint64_t size, absl::string_view signature, uint64_t start);
 
   uint64_t address_;
   File* file_;
-  bool has_checksums_ = false;  // of direct blocks
+  bool has_checksums_ = false;  // true if direct blocks have checksums
   uint64_t huge_tree_ = kUndefined;
   uint64_t width_ = 0;  // blocks of a row
   uint64_t first_bytes_ = 0;
   uint64_t most_direct_bytes_ = 0;
-  int offset_bytes_ = 0;  // of a number of the heap
+  int offset_bytes_ = 0;  // the width of an offset in the heap
   int length_bytes_ = 0;
   uint64_t root_ = kUndefined;
   uint64_t root_rows_ = 0;  // 0: the root is a direct block

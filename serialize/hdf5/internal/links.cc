@@ -119,7 +119,7 @@ class LinkReader {
     }
     in.Skip(4);
     const uint64_t size = file_->Length(&in);
-    file_->Length(&in);  // of free space
+    file_->Length(&in);  // the length of free space
     return file_->Read(file_->Address(&in), size);
   }
 

@@ -16,7 +16,7 @@ namespace tensorcask::hdf5 {
 
 struct Link {
   std::string name;
-  uint64_t address = kUndefined;  // of an object header, if `refusal` is empty
+  uint64_t address = kUndefined;  // where the object header is, if `refusal` is empty
   // Why the link is not followed: "is a soft link to \"/x\"". Only hard links are followed: others lead out of the
   // file, or to a name that may not be there.
   std::string refusal;

@@ -130,7 +130,7 @@ class HeaderReader {
   File* const file_;
   int version_ = 0;
   bool has_creation_order_ = false;
-  uint64_t messages_left_ = 0;  // of version 1
+  uint64_t messages_left_ = 0;  // counted in version 1 only
   std::vector<Block> blocks_;   // that are to be read
   absl::flat_hash_set<uint64_t> seen_;
   std::vector<Message> messages_;

@@ -34,7 +34,7 @@ enum class MessageType {
 struct Message {
   int type = 0;            // a MessageType, or another one
   bool is_shared = false;  // the body says where the message is
-  uint64_t position = 0;   // of the body, in the source
+  uint64_t position = 0;   // where the body is, in the source
   std::string body;
 };
 

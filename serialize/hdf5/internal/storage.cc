@@ -336,7 +336,7 @@ class StorageReader {
   }
 
   absl::Status ReadFixedArray(Cursor* in) {
-    in->Skip(1);  // of pages, which the array says again
+    in->Skip(1);  // the bits of pages, which the array repeats
     const uint64_t address = file_->Address(in);
     if (!in->ok()) return absl::OkStatus();  // the caller says so
     uint64_t count = 1;
@@ -388,7 +388,7 @@ class StorageReader {
   ListingBudget* const listing_;
   File* const file_;
   Storage storage_;
-  uint64_t chunk_bytes_ = 0;  // of a chunk without filters
+  uint64_t chunk_bytes_ = 0;  // the size of a chunk without filters
 };
 
 }  // namespace

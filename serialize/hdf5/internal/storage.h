@@ -22,7 +22,7 @@ enum class Filter { kDeflate = 1, kShuffle = 2 };
 
 struct AppliedFilter {
   Filter filter = Filter::kDeflate;
-  uint64_t element_bytes = 0;  // of kShuffle
+  uint64_t element_bytes = 0;  // for kShuffle
 };
 
 struct Chunk {
@@ -40,13 +40,13 @@ struct Storage {
   };
   Form form = Form::kNone;
   uint64_t position = 0;
-  uint64_t stored_bytes = 0;  // of all chunks, too
+  uint64_t stored_bytes = 0;  // for chunks: the size of all of them
   std::vector<int64_t> chunk_dims;
   std::vector<int64_t> grid;           // chunks along each axis
   std::vector<AppliedFilter> filters;  // in the order in which they were applied
   std::vector<Chunk> chunks;           // sorted by number
   std::string fill;                    // what an element that was not written is; "": zero
-  uint64_t missing_bytes = 0;          // of elements that were not written
+  uint64_t missing_bytes = 0;          // the size of elements that were not written
 };
 
 // The storage of a dataset of `shape` and elements of `element_bytes`. Requires: the shape has fewer than 2^63 bytes.
