@@ -34,8 +34,8 @@
 namespace tensorcask {
 namespace {
 
-constexpr uint64_t kUsualHeaderBytes = 256;    // of an array; those of NumPy have 128
-constexpr uint64_t kZipHeaderBytes = 30 + 46;  // of a member: before its data, and in the directory; without its name
+constexpr uint64_t kUsualHeaderBytes = 256;    // for the header of an array; those of NumPy have 128
+constexpr uint64_t kZipHeaderBytes = 30 + 46;  // for a member: before its data and in the directory, without its name
 
 // What lies behind the first `skipped` bytes of a member.
 class ZipCursor final : public npy::DataCursor {
@@ -251,7 +251,7 @@ absl::StatusOr<NpzReader> NpzReader::Open(std::shared_ptr<const ByteSource> sour
     if (list_damaged && is_about_member && !IsResourceFailure(status) && file->entries().size() == count) {
       const bool is_named_npy = absl::EndsWith(name, kNpzSuffix);
       const uint64_t stored_bytes = member.stored_bytes;
-      std::unique_ptr<ZipData> data;  // of what is only unknown, VerifyAll compares the checksum
+      std::unique_ptr<ZipData> data;  // set for a member of an unknown form: VerifyAll compares its checksum
       if (member.status.ok() && absl::IsUnimplemented(status)) {
         data = std::make_unique<ZipData>(&file->source(), std::move(member), 0, options.verify_checksums);
       }

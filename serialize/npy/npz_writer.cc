@@ -146,7 +146,7 @@ class NpzWriter::Impl {
   const std::string path_;
   const NpzWriterOptions options_;
   Publication publish_;
-  FileSink* sink_ = nullptr;  // of publish_
+  FileSink* sink_ = nullptr;  // the file of publish_
   std::optional<ZipWriter> zip_;
   stored::WriterState state_;
   // Of a tensor in pieces, while it is not complete.

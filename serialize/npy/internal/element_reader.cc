@@ -12,7 +12,7 @@
 namespace tensorcask::npy {
 namespace {
 
-constexpr size_t kMaxRanges = 4096;  // of one call
+constexpr size_t kMaxRanges = 4096;  // for one call
 
 // The bytes that are swapped together in a big-endian file.
 size_t ComponentBytes(const NpyLeaf& leaf) {

@@ -27,8 +27,8 @@ inline constexpr size_t kBlockBytes = size_t{256} << 10;
 
 // A part of a row-major array of records.
 struct Box {
-  DimVector dims;    // of the array
-  DimVector starts;  // of the part, along each axis
+  DimVector dims;    // those of the array
+  DimVector starts;  // those of the part, along each axis
   DimVector lengths;
 
   bool is_whole() const { return lengths == dims; }
@@ -47,11 +47,11 @@ class RecordBox {
   bool NextRun();
 
   DataCursor* cursor_;
-  DimVector lengths_;  // of the axes outside the runs
-  DimVector steps_;    // of the same, in bytes
+  DimVector lengths_;  // those of the axes outside the runs
+  DimVector steps_;    // the steps of the same axes, in bytes
   DimVector index_;
   uint64_t run_bytes_ = 0;
-  uint64_t run_offset_ = 0;  // of the current run in the data
+  uint64_t run_offset_ = 0;  // the position of the current run in the data
   uint64_t run_done_ = 0;    // bytes of it that were read
 };
 
@@ -82,7 +82,7 @@ class LeafDecoder {
   bool allow_odd_bools_;
   size_t bytes_per_record_ = 0;
   std::vector<Axis> axes_;  // around runs of dense elements, outermost first; none of one element
-  size_t dense_bytes_ = 0;  // of a run
+  size_t dense_bytes_ = 0;  // the size of a run
   uint64_t num_read_ = 0;   // elements
 };
 

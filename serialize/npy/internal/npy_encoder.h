@@ -58,7 +58,7 @@ class NpyEncoder {
   NpyFormat format_;
   bool column_major_ = false;
   uint64_t item_bytes_ = 0;
-  size_t swapped_bytes_ = 1;  // of the components whose bytes are reversed; 1: none
+  size_t swapped_bytes_ = 1;  // the size of the components whose bytes are reversed; 1: none
   std::string header_;
   uint64_t data_bytes_ = 0;
 };

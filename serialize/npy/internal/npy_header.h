@@ -53,9 +53,9 @@ struct NpyHeader {
   bool fortran_order = false;
   bool is_structured = false;
   bool has_objects = false;
-  TensorShape shape;          // of records
-  uint64_t record_bytes = 0;  // of one element, or of one structure
-  uint64_t data_bytes = 0;    // of all records
+  TensorShape shape;          // that of records
+  uint64_t record_bytes = 0;  // the size of one element, or of one structure
+  uint64_t data_bytes = 0;    // the size of all records
   std::vector<NpyLeaf> leaves;
 };
 

@@ -159,7 +159,7 @@ class TensorFile {
   bool has_fields_ = false;
   std::vector<std::unique_ptr<Array>> arrays_;
   std::vector<NpyEntry> entries_;
-  std::vector<uint32_t> array_of_;  // of each entry
+  std::vector<uint32_t> array_of_;  // the array of each entry
   absl::flat_hash_set<size_t, NameHash, NameEqual> by_name_;
   std::vector<std::string> other_members_;
   std::vector<Other> others_;

@@ -27,7 +27,7 @@
 namespace tensorcask::npy {
 namespace {
 
-constexpr uint64_t kColumnBytes = 512;                    // of a field in memory, besides its elements
+constexpr uint64_t kColumnBytes = 512;                    // what a field takes in memory besides its elements
 constexpr uint64_t kSmallArrayBytes = uint64_t{1} << 20;  // all its fields are read when the first one is
 
 // The elements of one field, in the order of the file.
@@ -60,7 +60,7 @@ struct Column {
 
 // A bool or a string with code points, whose elements may be wrong though the checksum is right.
 struct ElementCheck {
-  size_t index;  // of the leaf
+  size_t index;  // the number of the leaf
   LeafDecoder decoder;
   uint64_t done = 0;  // elements
 };
@@ -78,7 +78,7 @@ absl::Status CheckElements(const NpyLeaf& leaf, absl::Span<const char> elements,
 struct TensorFile::Columns {
   std::mutex mutex;
   bool was_read = false;
-  absl::Status damage;                             // of the records as a whole
+  absl::Status damage;                             // what is wrong with the records as a whole
   std::vector<uint32_t> order;                     // the leaves by name: most callers read them so
   std::map<size_t, absl::StatusOr<Tensor>> ready;  // by leaf
 };
