@@ -30,7 +30,7 @@
 namespace tensorcask::onnx {
 namespace {
 
-constexpr absl::string_view kFieldKeys = "onnx.";  // of the metadata that are fields of the model
+constexpr absl::string_view kFieldKeys = "onnx.";  // where keys of the metadata begin that are fields of the model
 
 class ModelEditor {
  public:
@@ -239,7 +239,7 @@ class ModelEditor {
   absl::flat_hash_set<uint64_t> removed_;                      // likewise
   absl::flat_hash_set<std::string> names_;                     // old and new ones: all others stay
   absl::flat_hash_set<std::string> new_names_;
-  std::vector<int> parents_;  // of the scopes
+  std::vector<int> parents_;  // the parents of the scopes
   std::set<Scoped> defined_;  // names of interest
   std::map<Scoped, const std::string*> new_name_of_;
   std::set<Scoped> removed_names_;

@@ -181,7 +181,7 @@ class OnnxWriter::Impl {
     size_t number = 0;         // in found_.tensors
     bool is_of_base = false;   // not declared; the elements come from a side file of the base
     FileSink* sink = nullptr;  // null: strings, which stay
-    uint64_t offset = 0;       // of the elements in the file of `sink`
+    uint64_t offset = 0;       // the position of the elements in the file of `sink`
     uint64_t stored_bytes = 0;
     uint64_t written = 0;
     bool is_whole = false;
@@ -219,7 +219,7 @@ class OnnxWriter::Impl {
   absl::Status StartModel() {
     CASK_RETURN_IF_ERROR(FindInBase());
     AddSideFilesOfBase();
-    std::vector<size_t> in_order;  // of planned_, without strings
+    std::vector<size_t> in_order;  // positions in planned_, without those of strings
     for (size_t i = 0; i < planned_.size(); ++i) {
       if (planned_[i].type->bits > 0) in_order.push_back(i);
     }
@@ -441,11 +441,11 @@ class OnnxWriter::Impl {
   Publication publish_;
   stored::WriterState state_;
   bool started_ = false;
-  std::optional<OnnxReader> reader_;                  // of the base; nullopt: a tensor is written
+  std::optional<OnnxReader> reader_;                  // reads the base; nullopt: a tensor is written
   std::shared_ptr<const ByteSource> base_;            // the same file
   onnx::FoundTensors found_;                          // likewise
   std::vector<Planned> planned_;                      // the declared ones come first
-  absl::flat_hash_map<std::string, size_t> numbers_;  // of those
+  absl::flat_hash_map<std::string, size_t> numbers_;  // positions in those
   std::string metadata_;                              // fields of the model to add at its end
   FileSink* side_ = nullptr;                          // null: no side file
   std::string side_name_;

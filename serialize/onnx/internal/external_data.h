@@ -28,7 +28,7 @@ struct ExternalData {
   std::string location;            // ContainedName: beneath the folder of the model
   uint64_t offset = 0;             // bytes
   std::optional<uint64_t> length;  // bytes; nullopt: as many as the elements need
-  std::string sha1;                // of the whole side file, 40 lower-case digits; "": not given
+  std::string sha1;                // that of the whole side file, 40 lower-case digits; "": not given
 };
 
 // Errors: InvalidArgument, naming the key; a number is one of decimal digits alone.

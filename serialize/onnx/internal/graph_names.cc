@@ -51,7 +51,7 @@ absl::StatusOr<GraphNames::Listed> GraphNames::Resolve(absl::Span<const int> gra
   Listed listed;
   listed.order = SortByName(graphs, names);
   const std::vector<uint32_t>& order = listed.order;
-  std::vector<absl::string_view> in_graph;  // of the tensors that are renamed
+  std::vector<absl::string_view> in_graph;  // the names in the graph of the tensors that are renamed
   for (size_t first = 0; first < order.size();) {
     size_t last = first + 1;  // one past
     for (; last < order.size() && names[order[last]] == names[order[first]]; ++last) {

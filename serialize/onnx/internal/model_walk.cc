@@ -78,7 +78,7 @@ constexpr uint32_t kOpsetImport = 8;
 constexpr uint32_t kMetadataProps = 14;
 constexpr const char* kOpsetKey = "onnx.opset_import";
 
-constexpr uint64_t kMaxTextBytes = uint64_t{16} << 20;  // of a value of the metadata
+constexpr uint64_t kMaxTextBytes = uint64_t{16} << 20;  // for a value of the metadata
 constexpr size_t kMaxNotes = 100;
 constexpr int kMainGraph = 0;
 
@@ -87,14 +87,14 @@ struct Frame {
   Message message = Message::kModel;
   uint64_t end = 0;
   int graph = kMainGraph;                   // whose tensors are in it
-  uint32_t number = 0;                      // of the message among those of its kind in the one around it
-  uint32_t counts[3] = {0, 0, 0};           // of the messages in it so far, by SlotOf
-  Field name;                               // of a node, an attribute or a function; size 0: none so far
-  Field output;                             // of a node: the first
-  Field type;                               // of a node
+  uint32_t number = 0;                      // the number of the message among those of its kind in the one around it
+  uint32_t counts[3] = {0, 0, 0};           // how many messages it has so far, by SlotOf
+  Field name;                               // for a node, an attribute or a function; size 0: none so far
+  Field output;                             // for a node: the first one
+  Field type;                               // for a node
   std::unique_ptr<TensorMessage> constant;  // the tensor of a node's attribute, with WalkOptions::constants
   Field attribute;                          // which has it
-  std::string path;                         // of a sequence: "0.2.", in front of the numbers of its tensors
+  std::string path;                         // for a sequence: "0.2.", in front of the numbers of its tensors
   Field field;                              // that has the message; size 0 and position 0: the file
   size_t tensors_before = 0;                // in the list
 };
@@ -393,7 +393,7 @@ class Walk {
 
   absl::Status ChargeText(uint64_t bytes) {
     budget_.AddIndex(bytes);
-    constexpr uint64_t kNodeBytes = 128;  // of a map
+    constexpr uint64_t kNodeBytes = 128;  // what a node of a map takes
     return budget_.Charge(bytes + kNodeBytes);
   }
 
@@ -431,7 +431,7 @@ class Walk {
   ListingBudget budget_;
   std::vector<Frame> stack_;
   GraphNames names_;
-  std::vector<int> graphs_;  // of the tensors
+  std::vector<int> graphs_;  // those of the tensors
   bool has_graph_ = false;
   std::string opsets_;
   FoundTensors found_;

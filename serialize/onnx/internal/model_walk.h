@@ -54,8 +54,8 @@ struct SparseTensor {
 // A message around tensors, in a field of another one.
 struct EnclosingMessage {
   uint32_t field = 0;
-  uint64_t position = 0;  // of the field
-  uint64_t begin = 0;     // of the message
+  uint64_t position = 0;  // the position of the field
+  uint64_t begin = 0;     // the position of the message
   uint64_t end = 0;
 };
 

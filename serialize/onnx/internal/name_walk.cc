@@ -109,7 +109,7 @@ class NameWalk {
     WireField field;
     int scope = kMainScope;
     bool is_edited = false;
-    int64_t growth = 0;  // of its content
+    int64_t growth = 0;  // how much its content grows
   };
 
   absl::Status Next() {

@@ -41,7 +41,7 @@ struct NameUse {
   };
   Kind kind = Kind::kOther;
   int scope = kMainScope;
-  uint64_t position = 0;  // of the field with the name
+  uint64_t position = 0;  // the position of the field with the name
   uint64_t message = 0;   // kInitializer: where the TensorProto begins
 };
 
@@ -54,8 +54,8 @@ struct Splice {
 
 struct NameEdits {
   std::vector<Splice> splices;  // by position; with those of the lengths of the messages around
-  std::vector<int> parents;     // of each scope, the one around it; -1: none
-  uint64_t size_bytes = 0;      // of the new file
+  std::vector<int> parents;     // for each scope, the one around it; -1: none
+  uint64_t size_bytes = 0;      // the size of the new file
 };
 
 struct NameVisitor {

@@ -32,7 +32,7 @@ bool IsOfElements(uint32_t field);
 // of their numbers, as protobuf's classes write them, except those of `last`, which come last.
 NewMessage MakeMessage(const TensorContent& content, absl::string_view first, absl::string_view last);
 
-inline constexpr uint64_t kMostModelBytes = (uint64_t{1} << 31) - 1;  // of a model that protobuf's classes read
+inline constexpr uint64_t kMostModelBytes = (uint64_t{1} << 31) - 1;  // the largest model that protobuf's classes read
 
 // The content of an entry of ModelProto.metadata_props.
 std::string MetadataEntry(absl::string_view key, absl::string_view value);

@@ -56,9 +56,9 @@ constexpr uint32_t kNumFields = sizeof(kFields) / sizeof(kFields[0]);
 
 // Where a field was found.
 struct Found {
-  uint64_t count = 0;  // of fields that are not empty
-  uint64_t bytes = 0;  // of their contents
-  uint64_t begin = 0;  // of the last one
+  uint64_t count = 0;  // the number of fields that are not empty
+  uint64_t bytes = 0;  // the size of their contents
+  uint64_t begin = 0;  // where the last one begins
   bool is_packed = false;
 };
 

@@ -32,17 +32,17 @@ struct TensorMessage {
   };
 
   uint32_t field = 0;     // that has the message; 0: the message is the file
-  uint64_t position = 0;  // of that field
-  uint64_t begin = 0;     // of the message in the file
+  uint64_t position = 0;  // the position of that field
+  uint64_t begin = 0;     // the position of the message in the file
   uint64_t end = 0;
   std::string name;
   int64_t data_type = 0;
   const TypeRow* type = nullptr;  // null: not known, then the rest is not set
   TensorShape shape;
   Data data = Data::kRaw;
-  uint64_t offset = 0;        // of the elements in the file; of kExternal in the side file
+  uint64_t offset = 0;        // where the elements are in the file; for kExternal in the side file
   uint64_t stored_bytes = 0;  // in the file or side file
-  std::shared_ptr<const absl::StatusOr<ExternalData>> external;  // of kExternal; an error is about this tensor alone
+  std::shared_ptr<const absl::StatusOr<ExternalData>> external;  // for kExternal; an error is about this tensor alone
   bool has_unused_bits = false;  // the last byte of raw_data has bits behind the last element that are not 0
 };
 

@@ -78,7 +78,7 @@ class ReaderImpl {
   SideFiles side_files_;
   stored::ElementOptions how_;
   std::vector<OnnxEntry> entries_;
-  const std::deque<FoundTensor> tensors_;  // of the entries
+  const std::deque<FoundTensor> tensors_;  // the tensors of the entries
   const std::vector<uint32_t> by_name_;
   const std::vector<SparseTensor> sparse_;
   const std::map<std::string, std::string> metadata_;

@@ -33,10 +33,10 @@ struct TypeRow {
   int number;
   const char* name;
   DType dtype;
-  int bits;         // of an element in raw_data
-  uint32_t field;   // of the values
+  int bits;         // the width of an element in raw_data
+  uint32_t field;   // the field of the values
   int value_bytes;  // that one value of the field gives to raw_data; a byte for 6 bits, which raw_data packs
-  int64_t min;      // of a value that is an integer
+  int64_t min;      // for a value that is an integer
   uint64_t max;
 };
 
