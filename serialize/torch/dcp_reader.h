@@ -2,7 +2,7 @@
 // __1_0.distcp, ... that the ranks of a job wrote, and .metadata, which says where each part (box) of each tensor is.
 //
 //   CASK_ASSIGN_OR_RETURN(DcpReader reader, DcpReader::Open("/runs/7/step-1000"));   // the folder, or its .metadata
-//   CASK_ASSIGN_OR_RETURN(Tensor w, reader.Read("model.w"));                          // of all ranks, in one piece
+//   CASK_ASSIGN_OR_RETURN(Tensor w, reader.Read("model.w"));                          // all ranks' parts in one
 //   CASK_ASSIGN_OR_RETURN(Tensor rows, reader.ReadSlice("model.w", *TensorSlice::Parse("1000,10:-")));
 //   CASK_ASSIGN_OR_RETURN(ValueTree values, reader.Values());                         // optimizer.param_groups[0].lr
 //

@@ -349,16 +349,16 @@ class TorchWriter::Impl {
   const std::string path_;
   const TorchWriterOptions options_;
   Publication publish_;
-  FileSink* sink_ = nullptr;  // of publish_
+  FileSink* sink_ = nullptr;  // the file of publish_
   std::optional<ZipWriter> zip_;
   stored::WriterState state_;
   std::vector<torch::SavedTensor> tensors_;
-  std::vector<std::string> names_;  // of these
+  std::vector<std::string> names_;  // those of tensors_
   absl::flat_hash_map<std::string, size_t> numbers_;
   uint64_t num_storages_ = 0;
   int64_t missing_ = 0;  // elements of the last tensor
   std::string gathered_;
-  torch::Quantizer quantizer_;  // of the last tensor, if it is quantized
+  torch::Quantizer quantizer_;  // that of the last tensor, if it is quantized
   ValueTree values_;
   std::vector<std::string> value_names_;
 };

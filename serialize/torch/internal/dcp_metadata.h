@@ -41,7 +41,7 @@ struct DcpTensor {
   TensorShape shape;
   bool requires_grad = false;
   std::vector<stored::Box> boxes;
-  std::vector<DcpItem> items;  // of each box
+  std::vector<DcpItem> items;  // one for each box
   absl::Status status;         // why the tensor cannot be read; then there may be no boxes
 };
 

@@ -39,7 +39,7 @@ class NestedValues {
  private:
   struct Node {
     PathStep step;                       // from its parent
-    std::optional<ValueTree::Id> value;  // of a leaf
+    std::optional<ValueTree::Id> value;  // for a leaf
     std::vector<size_t> children;
   };
 

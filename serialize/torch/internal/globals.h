@@ -53,7 +53,7 @@ enum class GlobalUse : uint8_t {
 };
 
 struct Global {
-  absl::string_view name;  // of the module and in it, joined with "."
+  absl::string_view name;  // the module and the name in it, joined with "."
   GlobalUse use = GlobalUse::kUnknown;
   // kStorage: kInvalid for elements that this library has no dtype for. kDType: the same.
   DType dtype = DType::kInvalid;

@@ -121,7 +121,7 @@ uint64_t NumListed(absl::Span<const int64_t> sizes) {
 // Axis by axis, the last one first: `in` in Fortran order becomes row-major in `out`.
 void ToRowMajor(absl::Span<const int64_t> sizes, size_t item_bytes, absl::string_view in, std::string* out) {
   Sizes index(sizes.size(), 0);
-  uint64_t from = 0;  // of the item at `index`, in items
+  uint64_t from = 0;  // where the item at `index` is, in items
   for (size_t to = 0; to < out->size(); to += item_bytes) {
     std::memcpy(&(*out)[to], in.data() + from * item_bytes, item_bytes);
     uint64_t end_stride = in.size() / item_bytes;
@@ -156,7 +156,7 @@ absl::string_view InOrder(const NumpyDType& dtype, absl::Span<const int64_t> siz
 // An array of these parts, where `dtype` is one of plain numbers. Errors: DataLoss if they do not belong together.
 absl::StatusOr<NumpyArray> ArrayOf(Ref size, const NumpyDType& dtype, bool is_fortran, absl::string_view bytes,
                                    PickleBuilder* builder) {
-  constexpr size_t kMostAxes = 64;  // of NumPy
+  constexpr size_t kMostAxes = 64;  // NumPy's limit
   const absl::Span<const Ref> items = builder->pickle().items(size);
   if (items.size() > kMostAxes) {
     return absl::DataLossError(absl::StrCat("an array of NumPy has ", items.size(), " axes; at most ", kMostAxes));
@@ -179,7 +179,7 @@ absl::StatusOr<NumpyArray> ArrayOf(Ref size, const NumpyDType& dtype, bool is_fo
   array.size = size;
   array.bytes = InOrder(dtype, sizes, is_fortran, bytes, builder);
   const uint64_t listed = NumListed(sizes);
-  if (listed <= kMostListed) builder->Charge(listed * kListedBytes);  // of the values that AddArray adds
+  if (listed <= kMostListed) builder->Charge(listed * kListedBytes);  // the values that AddArray adds
   return array;
 }
 

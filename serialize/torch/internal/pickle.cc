@@ -224,7 +224,7 @@ class Machine {
       case 0x8d:
         return PushText(Counted<uint64_t>(), true);
       case 'U':
-        return PushText(Counted<uint8_t>(), true);  // of Python 2: bytes, and most often text
+        return PushText(Counted<uint8_t>(), true);  // written by Python 2: bytes, and most often text
       case 'T':
         return PushText(Counted<int32_t>(), true);
       case 'B':

@@ -72,11 +72,11 @@ struct Object {
 struct Storage {
   Ref key = kNoRef;               // a text; kNoRef for one in line
   Ref device = kNoRef;            // a text or device: "cpu", "cuda:0"
-  DType dtype = DType::kInvalid;  // of the class of the storage
+  DType dtype = DType::kInvalid;  // that of the class of the storage
   uint64_t element_bytes = 0;
   uint64_t num_elements = 0;
   bool in_line = false;
-  absl::string_view bytes;  // of one in line, little-endian
+  absl::string_view bytes;  // for one in line, little-endian
 };
 
 // A storage, or (in files before version 0.4) a part of it.
@@ -94,7 +94,7 @@ struct PickledTensor {
   bool neg = false;
   DType dtype = DType::kInvalid;  // kInvalid: this library has no such dtype
   uint8_t element_bytes = 0;
-  uint32_t view = 0;        // of kDense and kQuantized: views[view]
+  uint32_t view = 0;        // for kDense and kQuantized: views[view]
   int64_t offset = 0;       // elements of the dtype, from the start of the view
   Ref dtype_name = kNoRef;  // the global that names the dtype, if the tensor has its own
   Ref size = kNoRef;        // a tuple or Size of integers
@@ -131,12 +131,12 @@ struct NumpyArray {
   DType dtype = DType::kInvalid;
   Ref size = kNoRef;        // a tuple of integers
   absl::string_view bytes;  // row-major, little-endian
-  Ref state = kNoRef;       // of others: a tuple of what the pickle gives the array
+  Ref state = kNoRef;       // for others: a tuple of what the pickle gives the array
 };
 
 struct Pickle {
   Ref root = kNoRef;
-  size_t size_bytes = 0;  // of the pickle; more may follow
+  size_t size_bytes = 0;  // the size of the pickle; more may follow
   std::vector<Object> objects;
   std::vector<RefList> lists;
   std::vector<std::unique_ptr<Ref[]>> list_memory;  // in few blocks: a tensor has several small lists
@@ -149,7 +149,7 @@ struct Pickle {
   std::vector<NumpyDType> numpy_dtypes;
   std::vector<NumpyArray> numpy_arrays;
   std::deque<std::string> made;           // texts that are not in the bytes as such
-  std::vector<std::string> opaque_names;  // of the globals outside the table, each once
+  std::vector<std::string> opaque_names;  // the names of the globals outside the table, each once
 
   const Object& object(Ref ref) const { return objects[ref]; }
   absl::Span<const Ref> items(Ref ref) const {

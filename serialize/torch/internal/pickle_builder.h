@@ -99,7 +99,7 @@ class PickleBuilder {
   absl::flat_hash_map<absl::string_view, Ref> bytes_;
   std::array<Ref, kSharedInts> ints_;
   Ref empty_tuple_ = kNoRef;
-  Ref* block_ = nullptr;  // of list_memory
+  Ref* block_ = nullptr;  // a block of list_memory
   size_t block_refs_ = 0;
   size_t used_refs_ = 0;
 };

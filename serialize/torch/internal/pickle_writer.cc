@@ -92,7 +92,7 @@ class Writer {
  private:
   struct Open {
     Value value;
-    size_t next = 0;  // of its children
+    size_t next = 0;  // which of its children comes next
   };
 
   // Counts the places of each value. An item has a smaller number than the value that holds it.
@@ -149,7 +149,7 @@ class Writer {
       Put('J');
       PutNumber(static_cast<int32_t>(value));
     } else {
-      Put('\x8a');  // of eight bytes always: C++ takes no other number
+      Put('\x8a');  // always eight bytes: C++ accepts no other number
       Put(sizeof(value));
       PutNumber(value);
     }
@@ -400,8 +400,8 @@ class Writer {
   const ValueTree& tree_;
   const absl::Span<const SavedTensor> tensors_;
   std::string out_;
-  std::vector<uint8_t> places_;         // of each value: 0, 1, or 2 for more
-  std::vector<uint8_t> tensor_places_;  // of each tensor
+  std::vector<uint8_t> places_;         // for each value: 0, 1, or 2 for more
+  std::vector<uint8_t> tensor_places_;  // for each tensor
   // Numbers in the memo.
   uint32_t memo_ = 0;
   absl::flat_hash_map<ValueTree::Id, uint32_t> kept_;

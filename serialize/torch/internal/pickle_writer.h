@@ -45,9 +45,9 @@ struct SavedTensor {
   DType dtype = DType::kInvalid;  // one that CheckSavedDType accepts
   Layout layout;                  // positions in its storage
   uint64_t storage = 0;           // the number that is its key
-  uint64_t storage_bytes = 0;     // of the whole storage
+  uint64_t storage_bytes = 0;     // the size of the whole storage
   bool requires_grad = false;
-  std::shared_ptr<SavedQuantizer> quantizer = nullptr;  // of qint8, quint8 and qint32
+  std::shared_ptr<SavedQuantizer> quantizer = nullptr;  // for qint8, quint8 and qint32
 };
 
 // Errors: Unimplemented for a dtype that PyTorch lacks.

@@ -29,7 +29,7 @@ struct Quantizer {
   // As many: integers, or numbers of channels (torch.per_channel_affine_float_qparams).
   std::vector<int64_t> zero_points;
   std::vector<double> float_zero_points;
-  int64_t axis = 0;  // of the channels
+  int64_t axis = 0;  // the axis of the channels
 };
 
 // Adds the attributes torch.qscheme, torch.scale, torch.zero_point and torch.axis of the `parameters`, a tuple, of

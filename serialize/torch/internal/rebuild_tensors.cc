@@ -144,7 +144,7 @@ absl::StatusOr<Ref> MakeParameter(const CallArguments& call) {
   if (call.size() < 3 || call.size() > 4 || !call.Is(1, Kind::kBool)) {
     return call.Wrong("a tensor, requires_grad and hooks");
   }
-  if (call.Is(0, Kind::kObject)) return call.ref(0);  // of an opaque class
+  if (call.Is(0, Kind::kObject)) return call.ref(0);  // for an opaque class
   if (!call.Is(0, Kind::kTensor)) return call.Wrong("a tensor, requires_grad and hooks");
   PickledTensor tensor = call.builder().pickle().tensors[call.at(0).index];
   tensor.requires_grad = call.at(1).integer != 0;

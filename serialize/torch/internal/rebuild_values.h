@@ -15,7 +15,7 @@ namespace tensorcask::torch {
 absl::StatusOr<Ref> MakeDict(const CallArguments& call);
 absl::StatusOr<Ref> MakeBytes(const CallArguments& call);
 absl::StatusOr<Ref> MakeDevice(const CallArguments& call);
-absl::StatusOr<Ref> MakePath(const CallArguments& call, absl::string_view name);  // of the class
+absl::StatusOr<Ref> MakePath(const CallArguments& call, absl::string_view name);  // for the class
 absl::StatusOr<Ref> MakeComplex(const CallArguments& call);
 
 }  // namespace tensorcask::torch

@@ -21,7 +21,7 @@ struct TensorPlace {
   DType dtype = DType::kInvalid;
   std::string dtype_name;            // as PyTorch calls it, if the dtype is kInvalid
   Layout layout;                     // positions from the start of the storage, in elements of the dtype
-  uint64_t first_byte = 0;           // of position 0 of the layout, in the record
+  uint64_t first_byte = 0;           // where position 0 of the layout is, in the record
   const Storage* storage = nullptr;  // null: there is none
   uint32_t storage_number = 0;
   Ref quantizer = kNoRef;  // the parameters of a quantized tensor

@@ -165,7 +165,7 @@ void CountUsed(const TorchFile& file, size_t part, const TensorList& list, uint6
     ranges.push_back({static_cast<uint32_t>(*entry.storage_id - FirstStorageId(file, part)), source.begin,
                       source.begin + entry.stored_bytes});
   }
-  std::vector<uint32_t> begins(storages.size() + 1, 0);  // of the ranges of each storage
+  std::vector<uint32_t> begins(storages.size() + 1, 0);  // where the ranges of each storage begin
   for (const Range& range : ranges) ++begins[range.storage + 1];
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
   std::vector<Range> sorted(ranges.size());
@@ -218,7 +218,7 @@ class Twins {
 
   const TorchFile& file_;
   const TensorList& list_;
-  absl::flat_hash_map<uint64_t, size_t> first_;          // of each storage, until another tensor has it
+  absl::flat_hash_map<uint64_t, size_t> first_;  // the first tensor of each storage, until another tensor has it
   absl::flat_hash_map<std::string, size_t> identified_;  // by IdentityOf
 };
 

@@ -17,15 +17,15 @@
 namespace tensorcask::torch {
 
 struct TensorSource {
-  size_t part = 0;  // of TorchFile::parts
+  size_t part = 0;  // a position in TorchFile::parts
   Ref object = kNoRef;
-  uint64_t begin = 0;  // of its first element, in bytes of its storage
+  uint64_t begin = 0;  // where its first element begins, in bytes of its storage
 };
 
 struct TensorList {
   bool has_names = true;
   std::vector<TorchEntry> entries;    // sorted by name
-  std::vector<TensorSource> sources;  // of each entry
+  std::vector<TensorSource> sources;  // for each entry
 };
 
 // Errors: those of FindTensors, naming the file; Unimplemented if two tensors would have one name in either form.

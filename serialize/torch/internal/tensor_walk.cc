@@ -112,7 +112,7 @@ class Walk {
     bool is_open = true;
     uint32_t depth = 0;
     uint64_t num_tensors = 0;  // ways to a tensor
-    uint64_t name_bytes = 0;   // of all of them, with a byte for each step
+    uint64_t name_bytes = 0;   // the size of all names, with a byte for each step
     uint64_t longest_name = 0;
     uint64_t first_edge = 0;  // in edges_: those that lead to tensors
     uint32_t num_edges = 0;
@@ -299,8 +299,8 @@ class Walk {
 
   const Pickle& pickle_;
   ListingBudget* const budget_;
-  std::vector<uint32_t> numbers_;  // of the node of each object; kNew: it was not reached yet
-  std::vector<Node> nodes_;        // of the objects that hold others
+  std::vector<uint32_t> numbers_;  // for each object the number of its node; kNew: it was not reached yet
+  std::vector<Node> nodes_;        // the nodes of the objects that hold others
   std::vector<Edge> edges_;
   std::vector<Frame> open_;
   std::deque<std::string> texts_;

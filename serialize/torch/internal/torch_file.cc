@@ -234,7 +234,7 @@ class ArchiveOpener {
   TorchFile* const file_;
   std::string root_;                                                  // with the slash
   bool has_checksums_ = false;                                        // not all of them are 0
-  std::string lower_names_;                                           // of the members, without the folder
+  std::string lower_names_;                                           // the names of the members, without the folder
   absl::flat_hash_map<absl::string_view, const ZipMember*> by_name_;  // by their part of lower_names_
 };
 

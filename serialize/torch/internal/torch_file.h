@@ -33,8 +33,8 @@ inline constexpr absl::string_view kStreamMagic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x4
 struct Record {
   static constexpr size_t kNoMember = ~size_t{0};
 
-  size_t member = kNoMember;  // of the archive; kNoMember: in the stream
-  uint64_t offset = 0;        // of the first byte in the file, unless the member is deflated
+  size_t member = kNoMember;  // the number of the member of the archive; kNoMember: in the stream
+  uint64_t offset = 0;        // the first byte in the file, unless the member is deflated
   uint64_t size_bytes = 0;
   bool has_checksum = false;  // the CRC-32 of the member
   bool in_line = false;       // in the pickle, as Storage::bytes
@@ -43,7 +43,7 @@ struct Record {
 };
 
 struct Part {
-  absl::string_view name;                    // of what it holds: "" or "constants"
+  absl::string_view name;                    // what it holds: "" or "constants"
   std::unique_ptr<const std::string> bytes;  // that the pickle refers to
   Pickle pickle;
   std::vector<Record> records;  // by the number of the storage
@@ -56,7 +56,7 @@ struct TorchFile {
   bool big_endian = false;  // elements of storages
   std::vector<ZipMember> members;
   std::vector<Part> parts;
-  std::map<std::string, std::string> metadata;  // of the record that TorchWriter has for it
+  std::map<std::string, std::string> metadata;  // from the record that TorchWriter has for it
   std::vector<std::string> notes;
 };
 
