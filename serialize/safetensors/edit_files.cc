@@ -42,7 +42,7 @@ namespace {
 
 using Metadata = std::map<std::string, std::string>;
 
-constexpr uint64_t kLargeBytes = uint64_t{1} << 20;  // of data: worth a header of whole blocks
+constexpr uint64_t kLargeBytes = uint64_t{1} << 20;  // the least size of data that is worth a header of whole blocks
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kStepBytes = 64;
 
@@ -50,11 +50,11 @@ constexpr uint64_t kStepBytes = 64;
 struct EditedFile {
   Header header;               // parsed; without the names that change
   uint64_t data_start = 0;     // offset of the data
-  bool has_checksums = false;  // of its own
+  bool has_checksums = false;  // true if the file has some of its own
   Metadata metadata;           // new; that of `header` is empty
   bool has_new_metadata = false;
   std::vector<size_t> kept;  // numbers of the entries in `header` that are not removed
-  uint64_t kept_bytes = 0;   // of their elements
+  uint64_t kept_bytes = 0;   // the size of their elements
   bool is_dropped = false;   // the new model does not have this file
   bool is_unread = false;    // missing or damaged: it stays as it is
   std::string text;          // the new header, with its length; empty: the file does not change or is dropped
@@ -117,8 +117,8 @@ class Editor {
   std::unique_ptr<Model> model_;
   bool is_model_ = false;          // several files with an index
   Metadata aliases_;               // that the reader restores, by old names
-  std::vector<EditedFile> files_;  // of model_->shards
-  std::string index_text_;         // of the new index
+  std::vector<EditedFile> files_;  // for model_->shards
+  std::string index_text_;         // that of the new index
   std::string old_index_text_;
   FileEditResult result_;
 };
@@ -282,7 +282,7 @@ absl::Status Editor::CheckAliases() {
   const std::set<std::string> expected = NewAliases();
   std::set<std::string> found;
   for (EditedFile& file : files_) {
-    Metadata all;  // of a model: another file may have the format
+    Metadata all;  // for a model: another file may have the format
     if (is_model_) {
       all = file.metadata;
       const auto format = model_->metadata.find(std::string(kFormatKey));

@@ -13,7 +13,7 @@ namespace tensorcask::safetensors {
 namespace {
 
 constexpr size_t kMaxFileNameBytes = 255;
-constexpr uint64_t kEntryBytes = 128;  // of memory, without its texts
+constexpr uint64_t kEntryBytes = 128;  // what an entry takes in memory, without its texts
 
 class IndexHandler final : public JsonHandler {
  public:

@@ -108,7 +108,7 @@ class SafetensorsWriter::Impl {
   Mode mode_ = Mode::kUnknown;
   stored::WriterState state_;
   std::vector<PlannedTensor> tensors_;
-  std::vector<TensorView> held_;                      // of Mode::kInMemory, by number
+  std::vector<TensorView> held_;                      // for Mode::kInMemory, by number
   absl::node_hash_map<std::string, size_t> by_name_;  // which has the names of tensors_
   std::map<std::string, std::string> aliases_;
   std::unique_ptr<FileWriter> files_;  // null before the first byte

@@ -15,7 +15,7 @@ namespace tensorcask::safetensors {
 namespace {
 
 constexpr absl::string_view kOffsets = "saved_offsets";
-constexpr uint64_t kShardingEntryBytes = 128;  // of memory, without its name and numbers
+constexpr uint64_t kShardingEntryBytes = 128;  // what an entry takes in memory, without its name and numbers
 
 // Depth 1 is the object of all tensors, depth 2 that of one, depth 3 its list.
 class ShardingHandler final : public JsonHandler {

@@ -147,7 +147,7 @@ absl::StatusOr<std::vector<FilePlan>> PlanFiles(const PlanOptions& options, std:
   const auto by_name = [&](size_t a, size_t b) { return (*tensors)[a].name < (*tensors)[b].name; };
   if (options.by_alignment) std::sort(order.begin(), order.end(), by_name);
   std::vector<FilePlan> plans(1);
-  uint64_t bytes = 0;  // of all tensors: so none of the sums below overflows
+  uint64_t bytes = 0;  // the size of all tensors: so none of the sums below overflows
   uint64_t bytes_here = 0;
   for (const size_t number : order) {
     const uint64_t stored = (*tensors)[number].stored_bytes;

@@ -20,7 +20,7 @@
 namespace tensorcask::safetensors {
 
 struct PlannedTensor {
-  absl::string_view name;  // of the caller, who keeps it
+  absl::string_view name;  // belongs to the caller, who keeps it
   DType dtype = DType::kInvalid;
   TensorShape shape;
   uint64_t stored_bytes = 0;
@@ -34,14 +34,14 @@ struct PlanOptions {
   bool by_alignment = true;  // the reference writer's order of tensors; else that of `tensors`
   bool checksums = true;
   uint64_t max_shard_bytes = 0;                                  // 0: one file
-  const std::map<std::string, std::string>* metadata = nullptr;  // of all files; null: none
+  const std::map<std::string, std::string>* metadata = nullptr;  // for all files; null: none
   std::map<std::string, std::string> aliases;                    // to the tensors they name
 };
 
 struct FilePlan {
   std::vector<size_t> tensors;  // numbers, in the order of their data
   std::string header;           // with its length before it; zeros for the digits of the checksums
-  uint64_t size_bytes = 0;      // of the file
+  uint64_t size_bytes = 0;      // the size of the file
 };
 
 // Errors: InvalidArgument, without the file, for a name that no tensor or alias can have.

@@ -49,7 +49,7 @@ class FileWriter {
   const PlannedTensor& tensor(size_t number) const { return tensors_[number]; }
   bool is_whole(size_t number) const { return states_[number].is_whole; }  // by Add
   bool has_part(size_t number) const { return is_whole(number) || states_[number].parts != nullptr; }
-  std::vector<size_t> order() const;  // of the data in the files, by number
+  std::vector<size_t> order() const;  // the order of the data in the files, by number
 
   // All elements. Requires: `view` has the dtype and shape of the tensor; has_part is false.
   absl::Status Add(size_t number, const TensorView& view);
@@ -66,7 +66,7 @@ class FileWriter {
 
  private:
   struct TensorState {
-    uint32_t checksum = 0;  // of the first `checked_bytes` stored bytes
+    uint32_t checksum = 0;  // that of the first `checked_bytes` stored bytes
     uint64_t checked_bytes = 0;
     bool is_whole = false;
     std::unique_ptr<TensorSliceSet> parts;  // null: no part yet
@@ -86,9 +86,9 @@ class FileWriter {
   std::vector<FilePlan> plans_;
   std::vector<PlannedTensor> tensors_;
   std::vector<TensorState> states_;
-  std::vector<std::string> file_paths_;  // of plans_
+  std::vector<std::string> file_paths_;  // for plans_
   Publication publish_;
-  std::vector<FileSink*> sinks_;  // of the files
+  std::vector<FileSink*> sinks_;  // one for each file
   std::string packed_;
 };
 

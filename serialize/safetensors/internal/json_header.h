@@ -43,7 +43,7 @@ struct Header {
   std::vector<SafetensorsEntry> entries;
   std::map<std::string, std::string> metadata;  // without the checksums
   std::vector<std::string> notes;               // what was overlooked
-  uint64_t size_bytes = 0;                      // of the text
+  uint64_t size_bytes = 0;                      // the size of the text
 };
 
 // `text` is the header without its length, `data_bytes` the number of bytes behind it.
@@ -57,7 +57,7 @@ void AddNote(std::string note, std::vector<std::string>* notes);
 // ---- Checksums (FORMAT.md section 4) -------------------------------------------------------------------------------
 
 inline constexpr absl::string_view kChecksumKey = "tensorcask.crc32c";
-inline constexpr size_t kHexBytes = 8;  // of each number
+inline constexpr size_t kHexBytes = 8;  // digits of each number
 // How a header with checksums of its own begins; the digits follow.
 inline constexpr absl::string_view kChecksumStart = R"({"__metadata__":{"tensorcask.crc32c":")";
 // Behind such a header there are at least so many spaces, more than any other program adds.

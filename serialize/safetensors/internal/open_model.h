@@ -45,7 +45,7 @@ struct Model {
   std::vector<SafetensorsEntry> entries;  // as SafetensorsReader::entries
   std::map<std::string, std::string> metadata;
   std::vector<std::string> notes;
-  uint64_t header_bytes = 0;  // of all headers that could be read, and of the index
+  uint64_t header_bytes = 0;  // the size of the index and of all headers that could be read
 
   // The number of the entry with this name; nullopt if there is none.
   std::optional<size_t> Find(absl::string_view name) const {
