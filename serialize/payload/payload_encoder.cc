@@ -30,7 +30,7 @@ using payload::ElementStreams;
 constexpr uint64_t kMaxWholeBytes = uint64_t{16} << 20;  // above, samples decide
 constexpr int kSamples = 8;
 constexpr uint64_t kSampleBytes = uint64_t{64} << 10;
-constexpr uint64_t kSampleAlignment = 16;                    // of the largest element
+constexpr uint64_t kSampleAlignment = 16;                    // the size of the largest element
 constexpr uint64_t kMinEstimatedBytes = uint64_t{64} << 10;  // below, encoding is as fast as an estimate
 constexpr uint64_t kEstimatedChunks = 8;
 constexpr size_t kStartBytes = 64;  // chunks with the same first bytes may be equal
@@ -123,7 +123,7 @@ class Encoding {
   absl::StatusOr<Compressibility> EstimateTensor() const {
     ChunkEncoder encoders[] = {NewEncoder(0), NewEncoder(1)};
     payload::Scratch memory;
-    std::unordered_set<std::string, absl::Hash<std::string>> starts;  // of chunks
+    std::unordered_set<std::string, absl::Hash<std::string>> starts;  // the first bytes of chunks
     const auto estimate_chunk = [&](uint64_t i) -> absl::StatusOr<Compressibility> {
       const PayloadHeader::Chunk chunk = header_.chunk(i);
       CASK_ASSIGN_OR_RETURN(const absl::string_view bytes,
@@ -190,7 +190,7 @@ class Encoding {
   const PayloadHeader& header_;
   const ElementStreams* const streams_;
   const BaseTensor* const base_tensor_;  // null: no base
-  const ElementStreams* const base_;     // of base_tensor_
+  const ElementStreams* const base_;     // the streams of base_tensor_
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ constexpr size_t kChecksumAt = 60;
 constexpr uint32_t kDelta = 1;
 
 constexpr uint64_t kMaxBytes = std::numeric_limits<int64_t>::max();
-constexpr uint64_t kStringLengthBytes = 8;  // of a string's length
+constexpr uint64_t kStringLengthBytes = 8;  // the size of a string's length
 
 uint64_t FirstStreamBytes(DType dtype) { return dtype == DType::kString ? kStringLengthBytes : ElementSize(dtype); }
 

@@ -28,7 +28,7 @@ struct PayloadHeader {
   uint8_t level = 0;  // as found; readers ignore it
   bool is_delta = false;
   uint64_t num_elements = 0;
-  uint64_t characters = 0;  // of all strings together; 0 for other dtypes
+  uint64_t characters = 0;  // the number in all strings together; 0 for other dtypes
   ContentHash base;         // for a delta: the hash of its base
 
   // True if tensors of `dtype` can be payloads: dtypes of fixed size, and strings.

@@ -49,7 +49,7 @@ uint64_t Log2(uint32_t x) { return LogOf(x); }
 
 uint64_t CountedBits(const uint32_t* counts, int num_counts) {
   uint64_t total = 0;
-  uint64_t sum = 0;  // of count * log2(count)
+  uint64_t sum = 0;  // the sum of count * log2(count)
   for (int i = 0; i < num_counts; ++i) {
     const uint32_t count = counts[i];
     total += count;

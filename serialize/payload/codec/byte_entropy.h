@@ -1,7 +1,7 @@
 // The entropy of bytes, in integer arithmetic: the same result on every machine.
 //
 //   double bits = ByteEntropy(sample);            // a byte, for an ideal code of single bytes
-//   uint64_t all = CountedBits(counts, 256);      // of all counted bytes, in 1/65536 bit
+//   uint64_t all = CountedBits(counts, 256);      // for all counted bytes, in 1/65536 bit
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_CODEC_BYTE_ENTROPY_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_CODEC_BYTE_ENTROPY_H_

@@ -73,7 +73,7 @@ struct Form {
 // The estimate of a chunk from a sample.
 struct Estimate {
   Form form;
-  double bits = 0;         // of the coded sample
+  double bits = 0;         // the size of the coded sample
   uint32_t noise = 0;      // bit i: byte i of the numbers looks like noise
   bool all_noise = false;  // no plane would become smaller
 };
@@ -327,8 +327,8 @@ class ChunkEncoder::Impl {
   const NumberType type_;
   const PayloadLevel level_;
   PlaneEncoder encoder_;
-  std::unique_ptr<RepetitionFinder> finder_;  // of kHigh
-  bool search_all_ = false;                   // of kHigh: numbers of the chunk repeat, so all its planes are searched
+  std::unique_ptr<RepetitionFinder> finder_;  // for kHigh
+  bool search_all_ = false;                   // for kHigh: numbers of the chunk repeat, so all its planes are searched
   Scratch out_;                               // the coded chunk
   Scratch coded_, other_;                     // one coded plane, for kHigh
   Scratch dense_;

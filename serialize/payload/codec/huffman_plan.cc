@@ -25,7 +25,7 @@ constexpr uint64_t kMostLength = 208;
 // If groups would save less than a 400th of the plane, one code is used.
 constexpr uint64_t kWorthGrouping = 400;
 
-constexpr int kUnitLog = 9;        // of all planes but large ones
+constexpr int kUnitLog = 9;        // for all planes but large ones
 constexpr int kUnitsOfGroup = 64;  // at the beginning
 constexpr int kFirstStep = 4;      // only every fourth unit is used to find the groups
 
@@ -264,7 +264,7 @@ void HuffmanPlanner::MakeTablesAndRuns(int num_groups) {
   plan_.bytes += plan_.runs.size();
   for (const CodeLengths& lengths : plan_.tables) plan_.bytes += CodeLengthsBytes(lengths);
   uint64_t bits = 0;
-  uint64_t least_bits = 0;  // of codes with fractions of bits
+  uint64_t least_bits = 0;  // the size with codes that have fractions of bits
   for (int group = 0; group < num_groups; ++group) {
     if (table_of[group] < 0) continue;
     const CodeLengths& lengths = plan_.tables[table_of[group]];

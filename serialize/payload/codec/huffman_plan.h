@@ -29,7 +29,7 @@ struct HuffmanPlan {
   int unit_log = 0;  // the logarithm of a unit's bytes; the last may have fewer
   std::vector<CodeLengths> tables;
   std::vector<Run> runs;
-  size_t bytes = 0;  // of the coded plane, at most
+  size_t bytes = 0;  // the size of the coded plane, at most
 
   // Codes of less than 2 bits, or one code for several bytes, would be smaller by a 17th at least.
   bool wants_shorter_codes = false;
@@ -59,7 +59,7 @@ class HuffmanPlanner {
   Scratch memory_;
   int num_units_ = 0;
   int first_ = 0, end_ = 0;                          // no other bytes occur
-  std::array<uint8_t, kMaxUnits> group_of_ = {};     // of a unit
+  std::array<uint8_t, kMaxUnits> group_of_ = {};     // the group of each unit
   std::array<ByteCounts, kMaxHuffmanTables> group_;  // what its units count together
 };
 

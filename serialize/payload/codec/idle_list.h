@@ -57,7 +57,7 @@ class IdleList {
   std::mutex mutex_;
   std::array<Entry, kMost> entries_;
   size_t count_ = 0;
-  size_t bytes_ = 0;  // of all
+  size_t bytes_ = 0;  // the size of all of them
 };
 
 }  // namespace tensorcask::payload

@@ -40,7 +40,7 @@ struct HuffmanContext {
 };
 
 constexpr int kNumEfforts = 3;
-constexpr size_t kIdleBytes = size_t{4} << 20;  // of idle contexts of one kind
+constexpr size_t kIdleBytes = size_t{4} << 20;  // the most that idle contexts of one kind take
 
 IdleList<CompressionContext, kIdleBytes>& IdleCompression(int effort) {
   static auto* const idle = new std::array<IdleList<CompressionContext, kIdleBytes>, kNumEfforts>();

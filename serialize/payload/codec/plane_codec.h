@@ -51,7 +51,7 @@ class PlaneEncoder {
   // only the repetitions inside a piece, which has up to 2 KiB. Errors: ResourceExhausted.
   absl::StatusOr<bool> SearchPays(absl::string_view plane);
 
-  size_t MemoryBytes() const;  // of its contexts
+  size_t MemoryBytes() const;  // what its contexts take
 
  private:
   struct Contexts;

@@ -18,13 +18,13 @@ namespace tensorcask::payload {
 
 // Masks of the bits of a number that are compared, repeated to 8 bytes. Requires: number_bytes is 1, 2, 4 or 8.
 constexpr uint64_t kAllBits = ~uint64_t{0};
-uint64_t TopBits(int number_bytes);             // of a float: sign, exponent, the highest bits of the mantissa
+uint64_t TopBits(int number_bytes);             // for a float: sign, exponent, the highest bits of the mantissa
 uint64_t TopBitsWithoutSign(int number_bytes);  // the same less the sign
 
 // Numbers that are compared together.
 struct RunType {
   int number_bytes = 1;  // 1, 2, 4 or 8
-  int bytes = 16;        // of a run: 16 or 32
+  int bytes = 16;        // the size of a run: 16 or 32
   uint64_t mask = kAllBits;
 };
 

@@ -1,8 +1,8 @@
 // The streams of bytes that a payload holds for a tensor (FORMAT.md section 1), read in any pieces.
 //
 //   CASK_ASSIGN_OR_RETURN(const ElementStreams streams, ElementStreams::Of(view));
-//   streams.size_bytes(0);                                       // of the elements; of strings, of their lengths
-//   streams.Read(/*stream=*/1, begin, 1 << 16, &scratch);        // characters of all strings
+//   streams.size_bytes(0);                                 // the elements; for strings, their lengths
+//   streams.Read(/*stream=*/1, begin, 1 << 16, &scratch);  // the characters of all strings
 //
 // Elements of fixed size are read in place if the view is contiguous, else gathered. Those in memory that other code
 // may write to (changing_memory.h) are copied by each Read, so that what a caller does with the result agrees. A
@@ -45,11 +45,11 @@ class ElementStreams {
   void CopyLengths(uint64_t begin, absl::Span<char> out) const;
   void CopyCharacters(uint64_t begin, absl::Span<char> out) const;
 
-  TensorView view_;  // of strings: contiguous
+  TensorView view_;  // for strings: contiguous
   bool may_change_ = false;
   uint64_t first_bytes_ = 0;
   uint64_t characters_ = 0;
-  RefPtr<TensorBuffer> ends_;  // of strings: where the characters of each string end in the stream
+  RefPtr<TensorBuffer> ends_;  // for strings: where the characters of each string end in the stream
 };
 
 }  // namespace tensorcask::payload

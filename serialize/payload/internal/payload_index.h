@@ -27,7 +27,7 @@ namespace tensorcask::payload {
 struct ChunkEntry {
   uint64_t offset = 0;
   uint32_t size = 0;
-  uint32_t checksum = 0;  // of the chunk as it is stored, masked
+  uint32_t checksum = 0;  // that of the chunk as it is stored, masked
 };
 
 constexpr size_t kChunkEntryBytes = 16;
