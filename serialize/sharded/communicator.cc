@@ -23,7 +23,7 @@ struct Meeting {
   std::vector<uint64_t> rounds;    // by rank: how many calls it has begun
   uint64_t ended_rounds = 0;
   size_t arrived = 0;
-  size_t left = 0;  // of the round that ended last: how many ranks have their results
+  size_t left = 0;  // for the round that ended last: how many ranks have their results
   std::vector<std::string> results;
   int gone = -1;  // a rank that was destroyed
 };

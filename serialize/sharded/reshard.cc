@@ -31,7 +31,7 @@ namespace {
 
 // A piece of a tensor, and the ranks that have it.
 struct SharedPiece {
-  size_t entry = 0;  // of the source
+  size_t entry = 0;  // an entry of the source
   TensorSlice slice;
   std::vector<int> holders;
   uint64_t bytes = 0;

@@ -23,10 +23,10 @@ namespace tensorcask {
 
 // The declarations themselves are kept and compared, not a hash of them: a rank has few.
 struct SavePlanCache::Kept {
-  uint64_t id = 0;  // of the exchange in which the plan was made, the same on all ranks
+  uint64_t id = 0;  // names the exchange in which the plan was made; the same on all ranks
   int rank = -1;
   int size = 0;
-  std::string declarations;  // of this rank
+  std::string declarations;  // what this rank declared
   sharded::SavePlan plan;
 };
 

@@ -23,7 +23,7 @@ struct Agreement {
   // The error of the lowest rank that had one, "rank 2: ...", or that of at_root. The same on all ranks. Payloads of a
   // status do not travel.
   absl::Status status;
-  std::string answer;  // of at_root; "" after an error
+  std::string answer;  // what at_root returned; "" after an error
 };
 
 // Errors: those of the communicator. It is then unknown what the other ranks do.

@@ -96,7 +96,7 @@ std::string HostReads::EncodePlan(const std::vector<Address>& addresses, const s
   struct Piece {
     uint64_t bytes = 0;
     std::vector<std::pair<size_t, size_t>> requests;  // rank, number there
-    size_t reader = 0;                                // of `requests`
+    size_t reader = 0;                                // a position in `requests`
   };
   std::map<std::string, bool> shares;  // by host
   for (size_t rank = 0; rank < wishes.size(); ++rank) {
@@ -134,7 +134,7 @@ std::string HostReads::EncodePlan(const std::vector<Address>& addresses, const s
   std::string out;
   uint64_t num_rounds = 0;
   std::vector<uint64_t> round(wishes.size(), 0);  // by reader
-  std::vector<uint64_t> used(wishes.size(), 0);   // of the round
+  std::vector<uint64_t> used(wishes.size(), 0);   // bytes of the round, by reader
   for (const Piece* const piece : pieces) {
     const size_t reader = piece->requests[0].first;
     uint64_t offset = (used[reader] + kAlignment - 1) / kAlignment * kAlignment;

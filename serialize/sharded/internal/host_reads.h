@@ -97,7 +97,7 @@ class HostReads {
   std::vector<bool> shared_;                  // by request
   std::vector<Place> reads_;                  // by this rank, sorted by round
   std::vector<Place> uses_;                   // the same
-  RefPtr<TensorBuffer> memory_;               // of this rank, if it reads
+  RefPtr<TensorBuffer> memory_;               // for this rank, if it reads
   std::vector<uint64_t> descriptors_;         // by rank: of its memory
   std::vector<RefPtr<TensorBuffer>> theirs_;  // by rank: its memory, once it was opened
 };

@@ -2,7 +2,7 @@
 //
 //   JointSave save(comm, "/models/step-100", writer_options);
 //   CASK_RETURN_IF_ERROR(save.Begin());
-//   absl::Status status = save.OpenPart();                     // of this rank alone, as what follows
+//   absl::Status status = save.OpenPart();                     // for this rank alone, as what follows
 //   if (status.ok()) status = save.part()->Add("w", ...);
 //   CASK_RETURN_IF_ERROR(save.Finish(status, num_records));
 //   CASK_RETURN_IF_ERROR(save.Publish());
@@ -32,7 +32,7 @@ class JointSave {
 
   // Errors: those of JointIndex::Begin.
   absl::Status Begin();
-  int num_data_files() const { return num_data_files_; }  // of the checkpoint
+  int num_data_files() const { return num_data_files_; }  // how many the checkpoint has
 
   // Errors: those of PartWriter::Create.
   absl::Status OpenPart();

@@ -205,7 +205,7 @@ absl::Status Planner::AddTensor(std::vector<Declaration>* same) {
     return order != 0 ? order < 0 : std::tie(a.rank, a.declared) < std::tie(b.rank, b.declared);
   });
   TensorSliceSet pieces(first.dtype, first.shape);
-  std::vector<size_t> begins;  // of each distinct slice in *same
+  std::vector<size_t> begins;  // where each distinct slice begins in *same
   for (size_t i = 0; i < same->size(); ++i) {
     const Declaration& piece = (*same)[i];
     if (i > 0 && piece.slice == (*same)[i - 1].slice) continue;
@@ -253,7 +253,7 @@ absl::Status Planner::AddTensor(std::vector<Declaration>* same) {
     replica.bytes = piece.bytes;
     replica.slices = std::move(slices);
     for (size_t each = begin; each < end; ++each) {
-      const bool is_second = each > begin && (*same)[each].rank == (*same)[each - 1].rank;  // of one rank
+      const bool is_second = each > begin && (*same)[each].rank == (*same)[each - 1].rank;  // for one rank
       if (!is_second) replica.holders.emplace_back((*same)[each].rank, (*same)[each].declared);
     }
     replicas_.push_back(std::move(replica));

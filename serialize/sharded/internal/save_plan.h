@@ -36,8 +36,8 @@ struct SavePlan {
     std::vector<TensorSlice> slices;
   };
   std::vector<Piece> pieces;  // that this rank writes, in the order of its declarations
-  uint64_t bytes = 0;         // of them
-  uint64_t num_records = 0;   // of all ranks: pieces, and tensors in pieces
+  uint64_t bytes = 0;         // the size of these pieces
+  uint64_t num_records = 0;   // for all ranks: pieces, and tensors in pieces
 };
 
 // `declarations` by rank. Errors: InvalidArgument, naming tensor and ranks, if they disagree; ResourceExhausted as
