@@ -45,7 +45,7 @@ class Push {
     if (goes_on) {
       CASK_ASSIGN_OR_RETURN(goes_on, SendItem(0, /*as_message=*/true, header.get()));
     }
-    sent_bytes_ = 0;  // of tensors
+    sent_bytes_ = 0;  // counts bytes of tensors
     uint32_t number = 0;
     for (const ArchiveEntry* const entry : entries_) {
       if (!goes_on) return false;

@@ -110,7 +110,7 @@ class MergedArchive final : public ArchiveReader {
 
   const std::vector<PrefixedArchive> archives_;
   std::vector<ArchiveEntry> entries_;
-  std::vector<Origin> origins_;  // of entries_, in the same order
+  std::vector<Origin> origins_;  // for entries_, in the same order
   FileMetadata file_metadata_;
   std::vector<std::string> notes_;
 };

@@ -78,7 +78,7 @@ class PieceReceiver {
   const absl::Span<const PullTarget> targets_;
   const uint32_t first_item_;
   Position position_;
-  size_t first_target_ = 0;     // of the attempt
+  size_t first_target_ = 0;     // the first target of the attempt
   uint64_t message_bytes_ = 0;  // that the target's first piece has claimed; 0: no piece yet
   uint64_t received_bytes_ = 0;
   RefPtr<TensorBuffer> scratch_;  // for elements with strides

@@ -136,8 +136,8 @@ class PullStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, publ
   grpc::CallbackServerContext* const context_;
   const ParsedPull pull_;
   size_t item_ = 0;
-  std::unique_ptr<ItemBytes> bytes_;  // of the item; null: it is not open yet
-  uint64_t offset_ = 0;               // of the next piece
+  std::unique_ptr<ItemBytes> bytes_;  // the bytes of the item; null: it is not open yet
+  uint64_t offset_ = 0;               // where the next piece begins
   uint64_t piece_bytes_ = 0;
   grpc::ByteBuffer buffer_;
   WaitClock clock_;

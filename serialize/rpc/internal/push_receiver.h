@@ -51,8 +51,8 @@ class PushReceiver {
     DType dtype = DType::kInvalid;
     TensorShape shape;
     TensorView view;          // elements of a fixed size
-    TensorMetadata metadata;  // of these
-    std::string message;      // of others, with their metadata
+    TensorMetadata metadata;  // for elements
+    std::string message;      // for other tensors, with their metadata
   };
 
   absl::Status Begin(absl::Span<const absl::string_view> parts);
@@ -68,7 +68,7 @@ class PushReceiver {
   FileMetadata file_metadata_;
   std::deque<Arriving> tensors_;  // whose addresses stay
   std::vector<PullTarget> targets_;
-  std::unique_ptr<PieceReceiver> receiver_;  // of the header, then of the tensors; null before the first message
+  std::unique_ptr<PieceReceiver> receiver_;  // for the header, then for the tensors; null before the first message
 };
 
 }  // namespace tensorcask::rpc

@@ -65,7 +65,7 @@ class Splitter final : public TensorBlocks {
 
   const std::unique_ptr<TensorBlocks> large_;
   const uint64_t block_bytes_;
-  TensorSlice slice_ = TensorSlice::Full(0);  // of the large block
+  TensorSlice slice_ = TensorSlice::Full(0);  // that of the large block
   std::unique_ptr<ArchiveReader> part_;       // the large block
   std::unique_ptr<TensorBlocks> small_;       // what is left of it; null: nothing
 };
