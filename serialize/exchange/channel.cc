@@ -285,7 +285,7 @@ class Channel::State {
   std::timed_mutex receiving_;
   exchange::FrameReceiver frames_;
   absl::Status receive_error_;
-  uint64_t received_bytes_ = 0;           // of all frames
+  uint64_t received_bytes_ = 0;           // the size of all frames
   std::deque<Message> kept_;              // have been received and not returned
   std::atomic<bool> saw_goodbye_{false};  // read by the sending thread, too
 };

@@ -264,7 +264,7 @@ class Decoder {
   std::vector<Block> blocks_;
   size_t num_inline_ = 0;
   uint64_t inline_at_ = 0;
-  MessageQuota quota_{options_.limits};  // of all tensors together
+  MessageQuota quota_{options_.limits};  // charged for all tensors together
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ namespace tensorcask::exchange {
 struct AnswerJob {
   uint64_t client = 0;
   uint64_t most_bytes = 0;      // the most that the client accepts in one message
-  uint64_t expected_bytes = 0;  // of the answer
+  uint64_t expected_bytes = 0;  // the expected size of the answer
   uint64_t charged_bytes = 0;   // against the limit
   absl::Status refusal;         // if not OK, the answer, and the service is not asked
   Message request;
@@ -74,7 +74,7 @@ class AnswerQueue {
   bool is_stopping_ = false;
   std::deque<std::unique_ptr<AnswerJob>> waiting_;
   std::vector<std::unique_ptr<AnswerJob>> done_;
-  uint64_t charged_bytes_ = 0;  // of large answers
+  uint64_t charged_bytes_ = 0;  // the size of large answers
   int num_large_ = 0;           // that are being computed
   std::vector<std::thread> threads_;
 };

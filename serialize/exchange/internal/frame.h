@@ -28,7 +28,7 @@ inline constexpr uint16_t kVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 44;
 inline constexpr uint32_t kMaxDescriptors = 253;  // the most that Linux passes at once
 inline constexpr size_t kMaxTensors = 65536;      // in one message
-inline constexpr size_t kInlineAlignment = 64;    // of elements in the inline data, counted from its start
+inline constexpr size_t kInlineAlignment = 64;    // for elements in the inline data, counted from its start
 
 enum class FrameType : uint8_t {
   kHello = 1,    // the first frame of each direction, and only that
@@ -39,7 +39,7 @@ enum class FrameType : uint8_t {
 
 struct FrameHeader {
   FrameType type = FrameType::kHello;
-  uint64_t sequence = 0;  // of the frame in its direction; the hello is 0
+  uint64_t sequence = 0;  // the number of the frame in its direction; the hello is 0
   uint64_t body_bytes = 0;
   uint64_t inline_bytes = 0;
   uint32_t num_descriptors = 0;

@@ -98,7 +98,7 @@ class FrameReceiver {
   // The frame that is being received.
   ReceivedFrame pending_;
   bool has_header_ = false;
-  uint64_t filled_bytes_ = 0;  // of pending_.memory, if the frame is large
+  uint64_t filled_bytes_ = 0;  // how much of pending_.memory is filled, if the frame is large
 };
 
 }  // namespace tensorcask::exchange

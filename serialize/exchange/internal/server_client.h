@@ -91,7 +91,7 @@ struct ServerClient {
   FrameReceiver frames;
   State state = State::kReceiving;
   TimePoint since = Clock::now();     // when this state began; of kReceiving: when the frame began, or the silence
-  TimePoint progress = Clock::now();  // of kSending: when the client last took bytes
+  TimePoint progress = Clock::now();  // for kSending: when the client last received bytes
   const TimePoint accepted = Clock::now();
   bool has_asked = false;
   bool was_answered = false;
