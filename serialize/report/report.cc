@@ -116,7 +116,7 @@ struct PairRow {
   int a = -1;
   int b = -1;
   const TensorDifference* difference = nullptr;  // null: equal
-  double norm = NAN;                             // of b - a
+  double norm = NAN;                             // that of b - a
   absl::Status status;
   std::string detail = "0";
 };
@@ -337,7 +337,7 @@ class Run {
     return absl::OkStatus();
   }
 
-  std::vector<ReportRow>* rows() { return &rows_; }  // of the last step
+  std::vector<ReportRow>* rows() { return &rows_; }  // the rows of the last step
 
   void Append(report::PageData* out) const {
     out->Append(absl::StrCat(",\"run\":{\"steps\":[", absl::StrJoin(steps_, ","), "],\"tensors\":["));
@@ -369,7 +369,7 @@ class Run {
   std::vector<ReportRow> rows_;
   std::vector<std::string> steps_;
   std::map<std::string, std::vector<StepTensor>> tensors_;
-  std::unordered_map<std::string, std::vector<float>> samples_;  // of the step before
+  std::unordered_map<std::string, std::vector<float>> samples_;  // the samples of the step before
 };
 
 // The last number in a name, or -1.

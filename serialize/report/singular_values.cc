@@ -72,7 +72,7 @@ class Bidiagonalizer {
       const double first = row[k];
       const auto [left, diagonal] = Reflect(row + k, m_ - k, n_);
       (*d)[k] = diagonal;
-      const size_t size = n_ - k - 1;  // of what is left of a row
+      const size_t size = n_ - k - 1;  // what is left of a row
       if (size == 0) break;
       double* const v = row + k + 1;
       // Products of the vector of the left reflection with the columns behind k, times minus its factor.
@@ -116,7 +116,7 @@ class Bidiagonalizer {
   double* const a_;
   const size_t m_;
   const size_t n_;
-  std::vector<double> products_;   // of column k below the diagonal with the columns behind it
+  std::vector<double> products_;   // those of column k below the diagonal with the columns after it
   std::vector<double> left_sums_;  // as Run says
   std::vector<double> parts_[kParts];
 };
@@ -147,7 +147,7 @@ void CountBelow(const std::vector<double>& squares, double tiny, const double (&
 absl::StatusOr<std::vector<double>> ValuesOf(const std::vector<double>& d, const std::vector<double>& e,
                                              absl::FunctionRef<bool()> go_on) {
   const size_t n = d.size();
-  std::vector<double> squares;  // of the elements beside the diagonal: d0, e0, d1, ...
+  std::vector<double> squares;  // those of the elements beside the diagonal: d0, e0, d1, ...
   double bound = 0;
   for (size_t i = 0; i < n; ++i) {
     squares.push_back(d[i] * d[i]);
@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<double>> ValuesOf(const std::vector<double>& d, const
       values[k + lane] = low[lane] + (top[lane] - low[lane]) / 2;
     }
   }
-  std::sort(values.rbegin(), values.rend());  // of equal ones the last bit may differ
+  std::sort(values.rbegin(), values.rend());  // the last bit of equal values may differ
   return values;
 }
 

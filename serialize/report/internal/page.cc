@@ -14,7 +14,7 @@ namespace {
 #include "tensorcask/serialize/report/internal/page_text.inc"
 
 constexpr int kLevel = 4;                     // half the time of the default, for 3 % more bytes
-constexpr size_t kPiece = size_t{1} << 30;    // of z_stream's sizes, which are of 32 bits
+constexpr size_t kPiece = size_t{1} << 30;    // fits z_stream's sizes, which have 32 bits
 constexpr size_t kOutput = size_t{64} << 10;  // that are made at once
 
 }  // namespace

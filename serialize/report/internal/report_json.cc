@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kPictureLow = 0.005;  // quantiles between which a picture has its colours
 constexpr double kPictureHigh = 0.995;
-constexpr uint64_t kMostValueBytes = uint64_t{256} << 10;  // of the JSON of what a file has beside its tensors
+constexpr uint64_t kMostValueBytes = uint64_t{256} << 10;  // for the JSON of the values beside the tensors
 
 // The finite ones, of which those for the quantiles of the page are where sorting would move them.
 std::vector<double> FiniteSelected(const std::vector<double>& values) {

@@ -50,7 +50,7 @@ struct ReportRow {
   TensorProfile profile;  // without the sample, once `detail` is made
   std::string detail = "0";
   std::string singular;  // "s" of the detail; empty: there is none
-  int group = -1;        // of equal tensors
+  int group = -1;        // the number of its group of equal tensors
 };
 
 std::string Number(double value);

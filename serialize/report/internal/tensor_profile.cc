@@ -73,7 +73,7 @@ void Mix(uint64_t low, uint64_t high, std::array<uint64_t, 2>* hash) {
 }  // namespace
 
 ProfileDetail ProfileDetail::For(size_t num_tensors) {
-  constexpr int64_t kSamples = int64_t{1} << 21;  // of all tensors together
+  constexpr int64_t kSamples = int64_t{1} << 21;  // for all tensors together
   const auto tensors = static_cast<int64_t>(std::max<size_t>(num_tensors, 1));
   ProfileDetail detail;
   detail.sample = std::clamp<int64_t>(kSamples / tensors, tensors > 20000 ? 128 : 1024, 65536);

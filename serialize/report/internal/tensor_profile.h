@@ -29,9 +29,9 @@ namespace tensorcask::report {
 // How much a report keeps of each tensor.
 struct ProfileDetail {
   int64_t sample = 65536;  // elements, at least 1
-  int bins = 64;           // of the histogram; 0: none
+  int bins = 64;           // parts of the histogram; 0: none
   int64_t picture = 4096;  // elements of the heat map; 0: none
-  int64_t groups = 64;     // of each axis, for mean and spread; 0: none
+  int64_t groups = 64;     // for each axis, for mean and spread; 0: none
   int64_t few = 64;        // a tensor of at most so many elements has all of them in the page
 
   // For a report of this many tensors: a page of 10,000 stays below 3 MB.
@@ -48,10 +48,10 @@ struct TensorProfile {
   archive::ElementTotals totals;
   uint64_t saturated = 0;  // elements that are the largest finite number of a float of at most 16 bits, or its negative
   int64_t dead_rows = -1;  // indices of axis 0 whose elements are all zero; -1: the tensor has fewer than two axes
-  int64_t dead_columns = -1;  // of axis 1 of a matrix; -1: not counted
+  int64_t dead_columns = -1;  // along axis 1 of a matrix; -1: not counted
   // Of all elements; tensors of one dtype and shape in one process with the same hash have the same elements.
   std::array<uint64_t, 2> hash = {};
-  std::vector<int64_t> counts;  // of the lattice
+  std::vector<int64_t> counts;  // how many points of the lattice, along each axis
   std::vector<double> sample;   // row-major
 
   double norm() const;  // the square root of the sum of squares of finite elements
