@@ -38,7 +38,7 @@ struct End {
 // The last bytes of the file, which hold the end records.
 struct Tail {
   std::string bytes;
-  uint64_t offset = 0;  // of bytes[0] in the file
+  uint64_t offset = 0;  // where bytes[0] is in the file
 };
 
 // The position in `tail` of the one end record whose comment ends with the file.
@@ -264,7 +264,7 @@ class HeaderReader {
   const ByteSource& file_;
   const std::vector<ZipMember*>& sorted_;
   const uint64_t directory_offset_;
-  uint64_t start_ = 0;  // of bytes_ in the file
+  uint64_t start_ = 0;  // where bytes_ are in the file
   std::string bytes_;
 };
 

@@ -31,7 +31,7 @@ inline constexpr size_t kMaxCommentBytes = 0xffff;
 inline constexpr uint16_t kStored = 0;
 inline constexpr uint16_t kDeflated = 8;
 
-inline constexpr size_t kFirstInputBytes = size_t{4} << 10;  // of deflated data: enough to read a header
+inline constexpr size_t kFirstInputBytes = size_t{4} << 10;  // how much deflated data is enough to read a header
 
 // General purpose flags.
 inline constexpr uint16_t kFlagEncrypted = 1 << 0;

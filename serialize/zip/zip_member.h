@@ -15,11 +15,11 @@ namespace tensorcask {
 struct ZipMember {
   std::string name;  // any bytes; UTF-8 if the archive says that it is
   bool deflated = false;
-  uint32_t crc32 = 0;          // of the data, inflated
-  uint64_t stored_bytes = 0;   // of the data in the file
+  uint32_t crc32 = 0;          // that of the inflated data
+  uint64_t stored_bytes = 0;   // the size of the data in the file
   uint64_t size_bytes = 0;     // inflated; a claim, at most 1032 times stored_bytes
-  uint64_t header_offset = 0;  // of the local header in the file
-  uint64_t data_offset = 0;    // of the data in the file
+  uint64_t header_offset = 0;  // the position of the local header in the file
+  uint64_t data_offset = 0;    // the position of the data in the file
   uint16_t flags = 0;
   absl::Status status;  // why the member cannot be read: only with `list_damaged`
 

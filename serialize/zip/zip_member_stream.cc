@@ -22,7 +22,7 @@ using zip::kFirstInputBytes;
 
 constexpr size_t kInputBytes = size_t{256} << 10;
 constexpr size_t kPieceBytes = size_t{256} << 10;  // small enough to be in the cache when the checksum reads it
-constexpr size_t kSkipBytes = size_t{64} << 10;    // of skipped data, at once
+constexpr size_t kSkipBytes = size_t{64} << 10;    // how much data is skipped at once
 constexpr size_t kMaxOutput = size_t{1} << 30;     // zlib counts in unsigned int
 
 }  // namespace

@@ -78,7 +78,7 @@ class Walker {
   const ByteSource& file_;
   const DecodeLimits& limits_;
   SizeOfZipData size_of_data_;
-  DecodeQuota memory_;  // of the list
+  DecodeQuota memory_;  // charged for the list
   DecodeQuota inflated_;
   std::string inflated_piece_ = std::string(kWindowBytes, '\0');  // scratch
   ZipWalk walk_;

@@ -27,7 +27,7 @@ constexpr uint32_t kMaxAlignment = 16384;
 constexpr size_t kOutputBytes = size_t{256} << 10;
 constexpr uint64_t kSharedFromBytes = uint64_t{1} << 20;  // data that CopyMember aligns to blocks of file systems
 constexpr uint32_t kBlockBytes = 4096;
-constexpr uint32_t kDataAlignment = 64;        // of members that can be mapped
+constexpr uint32_t kDataAlignment = 64;        // for members that can be mapped
 constexpr size_t kMaxInput = size_t{1} << 30;  // zlib counts in unsigned int
 // Deflated data of incompressible input is longer than the input, by 5 bytes for 16 KiB and a few; this is more.
 constexpr uint64_t MostDeflated(uint64_t bytes) { return bytes + bytes / 1024 + 64; }
@@ -56,7 +56,7 @@ struct ZipWriter::Member {
   uint64_t header_offset = 0;
   uint64_t given_bytes = 0;   // by Append
   uint64_t stored_bytes = 0;  // written, or kept in `waiting`
-  uint32_t crc32 = 0;         // of the given bytes
+  uint32_t crc32 = 0;         // that of the given bytes
   bool waits = false;         // the deflated data is kept until the end
   std::string waiting;
 };

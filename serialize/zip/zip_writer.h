@@ -31,8 +31,8 @@
 namespace tensorcask {
 
 struct ZipMemberOptions {
-  uint64_t size_bytes = 0;             // of all data that Append will be given
-  std::optional<uint32_t> crc32 = {};  // of the same
+  uint64_t size_bytes = 0;             // the size of all data that Append will be given
+  std::optional<uint32_t> crc32 = {};  // that of the same data
   int deflate_level = 0;               // 0: stored; 1 to 9
   // A stored member gets padding in its header, so that its data from byte `prefix_bytes` on begins at a multiple of
   // `alignment` bytes of the archive. A power of two, at most 16384.
@@ -77,7 +77,7 @@ class ZipWriter {
   absl::Status StartMember(absl::string_view name, const ZipMemberOptions& options);
   absl::Status WriteHeader(bool numbers_are_known);
   absl::Status Deflate(absl::string_view bytes, bool end);
-  absl::Status Emit(absl::string_view bytes);  // of the data of the open member
+  absl::Status Emit(absl::string_view bytes);  // writes data of the open member
   void AppendEntry();
 
   ByteSink* const sink_;
