@@ -22,10 +22,10 @@ constexpr size_t kLengthBytes = sizeof(uint64_t);
 constexpr size_t kChecksumBytes = sizeof(uint32_t);
 constexpr size_t kHeaderBytes = kLengthBytes + kChecksumBytes;
 constexpr size_t kPieceBytes = size_t{1} << 20;            // small enough to be in the cache after its checksum
-constexpr size_t kCopiedBytes = size_t{256} << 10;         // of pieces that may change, at a time
+constexpr size_t kCopiedBytes = size_t{256} << 10;         // how much of pieces that may change is copied at a time
 constexpr uint64_t kReadAheadBytes = uint64_t{256} << 10;  // so that not each small record costs a system call
 
-constexpr size_t kKeptAlignment = 8;  // of every element type
+constexpr size_t kKeptAlignment = 8;  // enough for every element type
 static_assert(kKeptAlignment <= kHeaderBytes, "data are moved over their own header");
 
 // A sentence if the checksum does not match; else empty.

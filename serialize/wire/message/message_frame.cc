@@ -94,7 +94,7 @@ class FieldSplitter {
 
   const ByteSource& file_;
   uint64_t next_;  // in the file
-  uint64_t left_;  // of the message
+  uint64_t left_;  // what is left of the message
 };
 
 // True if the fields are those of a tensor whose elements are all in its content, row-major.

@@ -246,7 +246,7 @@ absl::Status TensorDecoder::CheckObjects() {
     CASK_RETURN_IF_ERROR(CheckCount(FieldOf(dtype_), 1));
   }
   int64_t characters = 0;
-  int64_t filled_bytes = object_bytes;  // of each object that the fill rules make
+  int64_t filled_bytes = object_bytes;  // the size of each object that the fill rules make
   if (dtype_ == DType::kString) {
     int64_t last_bytes = 0;
     CASK_RETURN_IF_ERROR(ForEachObject([&](size_t, absl::string_view bytes) {

@@ -132,9 +132,9 @@ class TensorDecoder {
   MessageQuota* const quota_;
   DType dtype_ = DType::kInvalid;
   TensorShape shape_;
-  Layout layout_;  // of the elements in the order of the message
+  Layout layout_;  // that of the elements in the order of the message
   MessageForm form_ = MessageForm::kPlain;
-  std::optional<PayloadReader> payload_;  // of the encoded form
+  std::optional<PayloadReader> payload_;  // for the encoded form
   bool uses_content_ = false;
   size_t num_given_ = 0;  // elements in the typed field, before the fill rules
 };

@@ -28,24 +28,24 @@
 
 namespace tensorcask::internal {
 
-inline constexpr uint32_t kContentNumber = 4;  // of tensor_content
+inline constexpr uint32_t kContentNumber = 4;  // the number of tensor_content
 
 struct MessagePlan {
   // A view, of any shape, whose elements in row-major order are written. In the encoded form: the payload, as uint8.
   TensorView data;
-  DType dtype = DType::kInvalid;  // of the tensor, as is the shape
+  DType dtype = DType::kInvalid;  // that of the tensor, and so is the shape
   TensorShape shape;
   ExtensionContent extension;
   Representation representation = Representation::kContent;
 
-  uint64_t shape_bytes = 0;               // of the TensorShapeProto
-  uint64_t data_bytes = 0;                // of tensor_content, or of the packed values; objects: with tags and lengths
-  uint64_t extension_bytes = 0;           // of the TensorExtension; 0: no extension
-  uint64_t total_bytes = 0;               // of the whole message
+  uint64_t shape_bytes = 0;  // the size of the TensorShapeProto
+  uint64_t data_bytes = 0;   // the size of tensor_content or of the packed values; for objects with tags and lengths
+  uint64_t extension_bytes = 0;           // the size of the TensorExtension; 0: no extension
+  uint64_t total_bytes = 0;               // the size of the whole message
   uint32_t data_number = kContentNumber;  // the field that holds the data; it is absent if data_bytes is 0
-  uint32_t crc32c = 0;                    // of the elements; set only for the encoded form with a checksum
+  uint32_t crc32c = 0;                    // that of the elements; set only for the encoded form with a checksum
 
-  int dtype_number() const { return extension.dtype_number != 0 ? 0 : DTypeNumber(dtype); }  // of field 1
+  int dtype_number() const { return extension.dtype_number != 0 ? 0 : DTypeNumber(dtype); }  // the value of field 1
   bool is_encoded() const { return extension.payload_bytes > 0; }
   // True if each value is a field with a tag of its own.
   bool has_object_fields() const { return IsObject(data.dtype()) && data_number != kContentNumber; }

@@ -61,7 +61,7 @@ struct ExtensionFields {
   absl::string_view name;
   absl::string_view device;
   int32_t dtype = 0;
-  DimVector strides;  // of the first kMaxStrides axes
+  DimVector strides;  // those of the first kMaxStrides axes
   size_t num_strides = 0;
   int64_t storage_offset = 0;
   int32_t memory_format = 0;
@@ -78,7 +78,7 @@ struct ExtensionFields {
 
 // The sizes in a TensorShapeProto.
 struct ShapeFields {
-  DimVector dims;  // of the first kMaxDims axes
+  DimVector dims;  // those of the first kMaxDims axes
   size_t num_axes = 0;
   bool unknown_rank = false;
 
@@ -128,7 +128,7 @@ class TensorFields {
   size_t& mutable_count(ValueField field) { return counts_[static_cast<size_t>(field) - kFirstValueField]; }
 
  private:
-  std::array<size_t, kLastValueField - kFirstValueField + 1> counts_{};  // of values
+  std::array<size_t, kLastValueField - kFirstValueField + 1> counts_{};  // how many values each field has
 };
 
 }  // namespace tensorcask::internal

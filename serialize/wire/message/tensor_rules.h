@@ -10,7 +10,7 @@
 namespace tensorcask::internal {
 
 // The numbers of fields that several files use, by message (proto/).
-inline constexpr uint32_t kExtensionNumber = 4096;  // of `extension` in TensorProto and BundleEntryProto
+inline constexpr uint32_t kExtensionNumber = 4096;  // the number of `extension` in TensorProto and BundleEntryProto
 struct ExtensionField {
   static constexpr uint32_t kName = 1;
   static constexpr uint32_t kDevice = 2;

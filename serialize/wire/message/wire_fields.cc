@@ -68,7 +68,7 @@ void WireTensorFields::ReadChecked(absl::string_view message) {
 void WireTensorFields::ForEachRun(ValueField value_field, Visitor visit) const {
   if (count(value_field) == 0) return;
   const auto number = static_cast<uint32_t>(value_field);
-  ValueRun last;  // of float8_val, which is not a repeated field
+  ValueRun last;  // for float8_val, which is not a repeated field
   WireReader reader(message_, kAnyDepth);
   WireReader::Field field;
   while (reader.Next(&field)) {
