@@ -28,9 +28,9 @@ constexpr size_t kDirectBytes = size_t{64} << 10;
 // written and synced: 1.73 s if only fsync(2) sends them, 1.25 s in parts of 8 MiB, and in parts of 64 MiB.
 constexpr uint64_t kSyncEarlyBytes = uint64_t{16} << 20;
 
-constexpr uint64_t kPaceBytes = uint64_t{64} << 20;  // of PacedSink, between two calls
+constexpr uint64_t kPaceBytes = uint64_t{64} << 20;  // what PacedSink copies between two calls
 
-constexpr size_t kCopyBytes = size_t{512} << 10;  // of AppendFrom, at a time
+constexpr size_t kCopyBytes = size_t{512} << 10;  // what AppendFrom copies at a time
 constexpr uint64_t kBlockBytes = 4096;            // file systems share whole blocks
 
 // After an error of StartSync: whether a later Sync may succeed although bytes are lost.

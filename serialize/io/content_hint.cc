@@ -57,7 +57,7 @@ constexpr Signature kSignatures[] = {
      "the list of the checkpoints in its folder: give the folder (for the latest checkpoint) or the path of one"},
 };
 
-constexpr size_t kShownBytes = 48;  // of text
+constexpr size_t kShownBytes = 48;  // how much of a text is shown
 
 // Without what may stand before the first character of a document: a byte order mark and spaces.
 absl::string_view TextStart(absl::string_view head) {

@@ -22,7 +22,7 @@ namespace tensorcask {
 inline constexpr size_t kContentHeadBytes = 4096;  // what LookAtContent looks at
 
 struct ContentHint {
-  std::string format;  // of this library: "npz"; "" for all other content
+  std::string format;  // a format of this library: "npz"; "" for all other content
   // A noun with what to do: "a gzip file: decompress it first (gunzip)". "" if the bytes show nothing.
   std::string what;
   bool is_text = false;  // text or JSON: a file of one of the text formats may begin so, too

@@ -23,7 +23,7 @@ constexpr Limit kLimits[] = {
     {"max_entries", &DecodeLimits::max_entries},
     {"max_expansion", &DecodeLimits::max_expansion},
 };
-constexpr int kMostDepth = 1000;  // of a stack of 8 MiB
+constexpr int kMostDepth = 1000;  // for a stack of 8 MiB
 
 }  // namespace
 

@@ -41,7 +41,7 @@ class DecodeQuota {
   DecodeQuota(const char* limit_name, int64_t limit, uint64_t backed = 0, const char* unit = "bytes",
               uint64_t charged = 0);
 
-  static DecodeQuota ForFile(const DecodeLimits& limits);  // of max_file_decoded_bytes
+  static DecodeQuota ForFile(const DecodeLimits& limits);  // a quota of max_file_decoded_bytes
   // Of max_memory_beyond_input. `backed` bytes are not unbacked; `charged` bytes count from the start, whatever the
   // limit.
   static DecodeQuota ForUnbacked(const DecodeLimits& limits, uint64_t backed = 0, uint64_t charged = 0);

@@ -117,10 +117,10 @@ class Publication {
   struct Entry {
     std::string final_path;
     std::string temporary_path;      // "": of an existing file that gets it in Commit
-    std::string source_path;         // of such a file
+    std::string source_path;         // where such a file comes from
     std::unique_ptr<FileSink> sink;  // null: of AddExisting, which does not open the file
     bool random_name = true;
-    bool synced = false;     // of AddExisting: its content is durable
+    bool synced = false;     // for AddExisting: its content is durable
     IoResult lock = -1;      // a handle that locks the temporary file; -1: the sink does, or nothing does
     bool renaming = false;   // a rename was tried; it is unknown whether it took effect
     bool published = false;  // has its final name
@@ -144,13 +144,13 @@ class Publication {
 
   PublishOptions options_;
   std::vector<Entry> entries_;
-  std::vector<std::string> kept_paths_;    // of KeepPermissionsOf
-  std::vector<std::string> old_switches_;  // of RemoveOldSwitch
-  std::vector<std::string> old_files_;     // of RemoveAfterwards
+  std::vector<std::string> kept_paths_;    // the paths given to KeepPermissionsOf
+  std::vector<std::string> old_switches_;  // the paths given to RemoveOldSwitch
+  std::vector<std::string> old_files_;     // the paths given to RemoveAfterwards
   std::vector<std::string> removed_;
   std::optional<FilePermissions> permissions_;  // what these have in common; none: those of a new file
   int linked_ahead_ = 0;                        // files of AddExisting that have a temporary name
-  std::shared_ptr<const ByteSource> replaced_;  // of ReplaceOnly
+  std::shared_ptr<const ByteSource> replaced_;  // the file given to ReplaceOnly
   bool done_ = false;
   bool switch_may_exist_ = false;
 };

@@ -33,7 +33,7 @@ std::optional<absl::string_view> FinalNameOfTemporary(absl::string_view name) {
 }
 
 bool MayBeCut(absl::string_view final_name) {
-  constexpr size_t kMaxPartOfCharacter = 3;  // of UTF-8, which is not cut
+  constexpr size_t kMaxPartOfCharacter = 3;  // what may be left of a character of UTF-8, which is not cut
   return final_name.size() + kMark.size() + kDigits + kMaxPartOfCharacter >= internal::kMaxNameBytes;
 }
 

@@ -37,7 +37,7 @@ class WireCursor {
     uint32_t number = 0;
     WireType type = WireType::kVarint;
     uint64_t value = 0;     // kVarint, kFixed64, kFixed32
-    uint64_t position = 0;  // of the tag
+    uint64_t position = 0;  // the position of the tag
     uint64_t begin = 0;     // kBytes: of the content; of other types: the end of the field
     uint64_t size = 0;      // kBytes: of the content
 

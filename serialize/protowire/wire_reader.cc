@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kEndGroup = 4;  // the wire type that closes a group
 constexpr size_t kMaxTagBytes = 5;
-constexpr size_t kMaxLengthBytes = 5;  // of what protobuf writes
+constexpr size_t kMaxLengthBytes = 5;  // the longest that protobuf writes
 
 }  // namespace
 

@@ -35,7 +35,7 @@ class WireReader {
     WireType type = WireType::kVarint;
     uint64_t value = 0;       // kVarint, kFixed64, kFixed32
     absl::string_view bytes;  // kBytes: the content; kGroup: all between its tags
-    uint64_t position = 0;    // of the tag, from the start of the message
+    uint64_t position = 0;    // the position of the tag, from the start of the message
   };
 
   explicit WireReader(absl::string_view message, int max_depth = 64) : message_(message), max_depth_(max_depth) {}
@@ -90,12 +90,12 @@ class WireReader {
     return true;
   }
 
-  bool NextGeneral(Field* field);  // of any form
+  bool NextGeneral(Field* field);  // for fields of any form
   bool Fail(absl::string_view what);
   bool FailTooDeep();
   absl::string_view rest() const { return message_.substr(position_); }
   bool ReadTag(uint32_t* tag);
-  bool ReadValue(uint32_t tag, Field* field);  // of any type but groups
+  bool ReadValue(uint32_t tag, Field* field);  // for any type but groups
   bool SkipGroup(uint32_t number, absl::string_view* content);
 
   absl::string_view message_;

@@ -16,7 +16,7 @@ constexpr size_t kKeyBytes = 8;
 // Eight bytes of a name, as a number that sorts as they do; behind the end they are 0.
 struct Key {
   uint64_t bytes = 0;
-  uint32_t size = 0;  // of the bytes that the name has
+  uint32_t size = 0;  // how many bytes the name has
   uint32_t number = 0;
 
   friend bool operator<(const Key& a, const Key& b) {

@@ -122,9 +122,10 @@ class ValueTree {
 class Value {
  public:
   ValueKind kind() const { return node().kind; }
-  int bits() const { return node().bits; }                   // for kInt, kUint, kFloat, kComplex
-  uint32_t depth() const { return node().depth; }            // 1 for a leaf, else 1 more than its deepest item
-  uint64_t num_values() const { return node().num_values; }  // of this value and all below it; UINT64_MAX: that or more
+  int bits() const { return node().bits; }         // for kInt, kUint, kFloat, kComplex
+  uint32_t depth() const { return node().depth; }  // 1 for a leaf, else 1 more than its deepest item
+  // How many values there are when this one is written out, with itself; UINT64_MAX: that or more.
+  uint64_t num_values() const { return node().num_values; }
 
   // Require: the kind that they name.
   bool bool_value() const;

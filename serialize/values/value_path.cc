@@ -206,7 +206,7 @@ bool ForEachValue(Value root, uint64_t max_values,
     size_t next;  // entry or item
   };
   std::vector<Open> open;
-  std::vector<PathStep> path;  // of the value that comes next
+  std::vector<PathStep> path;  // leads to the value that comes next
   Value value = root;
   for (uint64_t seen = 0; seen < max_values; ++seen) {
     if (path.size() < kMaxDepth && IsEntered(value.kind()) && enters(path, value)) {

@@ -9,7 +9,7 @@
 namespace tensorcask::internal {
 
 inline constexpr size_t kMaxPathBytes = 4095;
-inline constexpr size_t kMaxNameBytes = 255;  // of one part of a path
+inline constexpr size_t kMaxNameBytes = 255;  // for one part of a path
 
 }  // namespace tensorcask::internal
 
