@@ -76,11 +76,7 @@ class ReaderImpl {
   const std::vector<GgufEntry>& entries() const { return entries_; }
   uint64_t header_bytes() const { return header_bytes_; }
 
-  const GgufEntry* FindEntry(absl::string_view name) const {
-    const auto found = std::lower_bound(entries_.begin(), entries_.end(), name,
-                                        [](const GgufEntry& entry, absl::string_view key) { return entry.name < key; });
-    return found != entries_.end() && found->name == name ? &*found : nullptr;
-  }
+  const GgufEntry* FindEntry(absl::string_view name) const { return stored::FindByName(entries_, name); }
 
   absl::StatusOr<const GgufEntry*> FindReadable(absl::string_view name) const {
     const GgufEntry* const entry = FindEntry(name);
@@ -203,14 +199,6 @@ class ReaderImpl {
 
 namespace {
 
-absl::Status CheckTarget(const GgufEntry& entry, const TensorShape& part, const TensorView& out) {
-  if (out.dtype() != entry.dtype || out.shape() != part) {
-    return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(entry.dtype), " ", part.ToString(), ", not ",
-                                                   DTypeName(out.dtype()), " ", out.shape().ToString()));
-  }
-  return out.CheckWritable();
-}
-
 // All elements of a tensor of this rank.
 TensorSlice WholeOf(const GgufEntry& entry) { return TensorSlice::Full(entry.shape.rank()); }
 
@@ -280,7 +268,7 @@ absl::StatusOr<Tensor> GgufReader::Read(absl::string_view name) const {
 
 absl::Status GgufReader::ReadInto(absl::string_view name, TensorView* out) const {
   CASK_ASSIGN_OR_RETURN(const GgufEntry* const entry, impl_->FindReadable(name));
-  absl::Status status = gguf::CheckTarget(*entry, entry->shape, *out);
+  absl::Status status = stored::CheckTarget(entry->dtype, entry->shape, *out);
   if (status.ok()) status = impl_->ReadSliceInto(*entry, gguf::WholeOf(*entry), out);
   return impl_->At(*entry, status);
 }
@@ -295,7 +283,7 @@ absl::StatusOr<Tensor> GgufReader::ReadSlice(absl::string_view name, const Tenso
 absl::Status GgufReader::ReadSliceInto(absl::string_view name, const TensorSlice& slice, TensorView* out) const {
   CASK_ASSIGN_OR_RETURN(const GgufEntry* const entry, impl_->FindReadable(name));
   const absl::StatusOr<TensorShape> part = slice.Apply(entry->shape);
-  absl::Status status = part.ok() ? gguf::CheckTarget(*entry, *part, *out) : part.status();
+  absl::Status status = part.ok() ? stored::CheckTarget(entry->dtype, *part, *out) : part.status();
   if (status.ok()) status = impl_->ReadSliceInto(*entry, slice, out);
   return impl_->At(*entry, status);
 }

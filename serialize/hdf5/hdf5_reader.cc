@@ -1,6 +1,5 @@
 #include "tensorcask/serialize/hdf5/hdf5_reader.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -12,6 +11,7 @@
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/stored/elements.h"
+#include "tensorcask/serialize/stored/name_order.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -49,11 +49,7 @@ class ReaderImpl {
   const Directory& directory() const { return directory_; }
   const std::vector<Hdf5Entry>& entries() const { return entries_; }
 
-  const Hdf5Entry* FindEntry(absl::string_view name) const {
-    const auto found = std::lower_bound(entries_.begin(), entries_.end(), name,
-                                        [](const Hdf5Entry& entry, absl::string_view key) { return entry.name < key; });
-    return found != entries_.end() && found->name == name ? &*found : nullptr;
-  }
+  const Hdf5Entry* FindEntry(absl::string_view name) const { return stored::FindByName(entries_, name); }
 
   // `status`, if it is an error, with the names of file and tensor.
   absl::Status At(const Hdf5Entry& entry, const absl::Status& status) const {
@@ -81,11 +77,7 @@ class ReaderImpl {
 
   absl::Status ReadSliceInto(const Hdf5Entry& entry, const TensorSlice& slice, TensorView* out) const {
     CASK_ASSIGN_OR_RETURN(const TensorShape part, slice.Apply(entry.shape));
-    if (out->dtype() != entry.dtype || out->shape() != part) {
-      return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(entry.dtype), " ", part.ToString(), ", not ",
-                                                     DTypeName(out->dtype()), " ", out->shape().ToString()));
-    }
-    CASK_RETURN_IF_ERROR(out->CheckWritable());
+    CASK_RETURN_IF_ERROR(stored::CheckTarget(entry.dtype, part, *out));
     return Fill(entry, slice, out);
   }
 

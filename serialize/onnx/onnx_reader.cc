@@ -26,14 +26,6 @@ absl::Status InFile(const absl::Status& status, const std::string& path) {
   return absl::StartsWith(status.message(), path) ? status : AsDataLoss(status, path);
 }
 
-absl::Status CheckTargetView(DType dtype, const TensorShape& shape, const TensorView& out) {
-  if (out.dtype() != dtype || out.shape() != shape) {
-    return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(dtype), " ", shape.ToString(), ", not ",
-                                                   DTypeName(out.dtype()), " ", out.shape().ToString()));
-  }
-  return out.CheckWritable();
-}
-
 absl::StatusOr<std::unique_ptr<const ReaderImpl>> OpenFile(std::shared_ptr<const ByteSource> file,
                                                            SideFiles::OpenFolder open_folder,
                                                            const OnnxReaderOptions& options) {
@@ -115,7 +107,7 @@ absl::StatusOr<Tensor> OnnxReader::Read(absl::string_view name) const {
 absl::Status OnnxReader::ReadInto(absl::string_view name, TensorView* out) const {
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   const OnnxEntry& entry = impl_->entries()[number];
-  CASK_RETURN_IF_ERROR(impl_->At(number, onnx::CheckTargetView(entry.dtype, entry.shape, *out)));
+  CASK_RETURN_IF_ERROR(impl_->At(number, stored::CheckTarget(entry.dtype, entry.shape, *out)));
   if (entry.form == OnnxEntry::Form::kValues) {
     CASK_ASSIGN_OR_RETURN(const Tensor whole, Read(name));
     return impl_->At(number, internal::CopyFromHost(whole, out));
@@ -149,7 +141,7 @@ absl::Status OnnxReader::ReadSliceInto(absl::string_view name, const TensorSlice
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   const OnnxEntry& entry = impl_->entries()[number];
   const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
-  CASK_RETURN_IF_ERROR(impl_->At(number, part.ok() ? onnx::CheckTargetView(entry.dtype, *part, *out) : part.status()));
+  CASK_RETURN_IF_ERROR(impl_->At(number, part.ok() ? stored::CheckTarget(entry.dtype, *part, *out) : part.status()));
   CASK_ASSIGN_OR_RETURN(const Tensor tensor, ReadSlice(name, slice));
   return impl_->At(number, internal::CopyFromHost(tensor, out));
 }

@@ -168,15 +168,6 @@ OpenOptions ToOpenOptions(const SafetensorsReaderOptions& options) {
   return open;
 }
 
-// Checks that *out can take a tensor of `dtype` and `shape`. Errors: InvalidArgument.
-absl::Status CheckTarget(DType dtype, const TensorShape& shape, const TensorView& out) {
-  if (out.dtype() != dtype || out.shape() != shape) {
-    return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(dtype), " ", shape.ToString(), ", not ",
-                                                   DTypeName(out.dtype()), " ", out.shape().ToString()));
-  }
-  return out.CheckWritable();
-}
-
 // Removes the whitespace of JSON in front.
 void SkipSpace(absl::string_view* text) {
   const size_t size = text->find_first_not_of(" \t\r\n");
@@ -278,7 +269,7 @@ absl::Status SafetensorsReader::ReadInto(absl::string_view name, Tensor* out) co
 absl::Status SafetensorsReader::ReadInto(absl::string_view name, TensorView* out) const {
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   const SafetensorsEntry& entry = impl_->entry(number);
-  absl::Status status = safetensors::CheckTarget(entry.dtype, entry.shape, *out);
+  absl::Status status = stored::CheckTarget(entry.dtype, entry.shape, *out);
   if (status.ok()) {
     status = stored::ReadElementsInto(impl_->FileOf(number), impl_->Stored(number), impl_->how(), out);
   }
@@ -312,7 +303,7 @@ absl::Status SafetensorsReader::ReadSliceInto(absl::string_view name, const Tens
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->LocateReadable(name));
   const SafetensorsEntry& entry = impl_->entry(number);
   const absl::StatusOr<TensorShape> part = slice.Apply(entry.shape);
-  absl::Status status = part.ok() ? safetensors::CheckTarget(entry.dtype, *part, *out) : part.status();
+  absl::Status status = part.ok() ? stored::CheckTarget(entry.dtype, *part, *out) : part.status();
   if (status.ok()) {
     status =
         DecodeQuota::ForFile(impl_->options().limits).Charge(stored::SliceMemory(impl_->Stored(number), slice, *part));

@@ -256,6 +256,15 @@ absl::StatusOr<Tensor> Allocate(DType dtype, const TensorShape& shape, const Ele
 
 }  // namespace
 
+absl::Status CheckTarget(DType dtype, const TensorShape& shape, const TensorView& out) {
+  if (out.dtype() != dtype || out.shape() != shape) {
+    return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(dtype), " ", shape.ToString(),
+                                                   "; the tensor to fill is ", DTypeName(out.dtype()), " ",
+                                                   out.shape().ToString()));
+  }
+  return out.CheckWritable();
+}
+
 absl::StatusOr<Tensor> ReadElements(const ByteSource& source, const StoredTensor& tensor,
                                     const ElementOptions& options) {
   CASK_ASSIGN_OR_RETURN(Tensor result, Allocate(tensor.dtype, tensor.shape, options));

@@ -27,6 +27,8 @@
 #include "tensorcask/serialize/stored/verified_once.h"
 #include "tensorcask/tensor/allocator.h"
 #include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/dtype.h"
+#include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
@@ -46,6 +48,10 @@ struct ElementOptions {
   RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
 };
 
+// Whether a tensor of this dtype and shape can be read into `out`.
+// Errors: InvalidArgument, with both dtypes and shapes, if it has others; FailedPrecondition as CheckWritable.
+absl::Status CheckTarget(DType dtype, const TensorShape& shape, const TensorView& out);
+
 // The tensor, row-major.
 absl::StatusOr<Tensor> ReadElements(const ByteSource& source, const StoredTensor& tensor,
                                     const ElementOptions& options);
@@ -53,7 +59,7 @@ absl::StatusOr<Tensor> ReadElements(const ByteSource& source, const StoredTensor
 absl::StatusOr<TensorView> ReadElementsAsStored(const ByteSource& source, const StoredTensor& tensor,
                                                 const ElementOptions& options);
 // Reads into a view with the dtype and shape of the tensor and any strides, on the host or a device (whose errors it
-// then returns, too). Requires: out->CheckWritable().
+// then returns, too). Requires: CheckTarget accepts *out.
 absl::Status ReadElementsInto(const ByteSource& source, const StoredTensor& tensor, const ElementOptions& options,
                               TensorView* out);
 
@@ -69,8 +75,7 @@ bool MustVerify(const StoredTensor& tensor, const ElementOptions& options);
 absl::Status CompareChecksum(const StoredTensor& tensor, uint32_t computed);
 
 // The elements in `slice`, which lies in the shape; reads the bytes that hold them, and never verifies the checksum,
-// which covers the whole tensor. ReadSliceOfElementsInto requires that *out has their dtype and shape, and
-// out->CheckWritable().
+// which covers the whole tensor. ReadSliceOfElementsInto requires that CheckTarget accepts *out.
 absl::StatusOr<Tensor> ReadSliceOfElements(const ByteSource& source, const StoredTensor& tensor,
                                            const TensorSlice& slice, const ElementOptions& options);
 absl::Status ReadSliceOfElementsInto(const ByteSource& source, const StoredTensor& tensor, const TensorSlice& slice,

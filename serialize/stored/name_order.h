@@ -9,6 +9,7 @@
 #ifndef TENSORCASK_SERIALIZE_STORED_NAME_ORDER_H_
 #define TENSORCASK_SERIALIZE_STORED_NAME_ORDER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,14 @@ std::vector<uint32_t> OrderByName(const std::vector<Named>& named) {
   names.reserve(named.size());
   for (const Named& one : named) names.push_back(one.name);
   return NameOrder(names);
+}
+
+// The one of this name; null if there is none. Requires: they are sorted by name.
+template <typename Named>
+const Named* FindByName(const std::vector<Named>& named, absl::string_view name) {
+  const auto found = std::lower_bound(named.begin(), named.end(), name,
+                                      [](const Named& one, absl::string_view key) { return one.name < key; });
+  return found != named.end() && found->name == name ? &*found : nullptr;
 }
 
 }  // namespace tensorcask::stored

@@ -18,6 +18,8 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/stored/boxes.h"
+#include "tensorcask/serialize/stored/elements.h"
+#include "tensorcask/serialize/stored/name_order.h"
 #include "tensorcask/serialize/torch/internal/dcp_items.h"
 #include "tensorcask/serialize/torch/internal/dcp_metadata.h"
 #include "tensorcask/serialize/torch/internal/dcp_values.h"
@@ -120,9 +122,8 @@ class DcpReaderImpl {
   }
 
   absl::StatusOr<size_t> Locate(absl::string_view name) const {
-    const auto found = std::lower_bound(entries_.begin(), entries_.end(), name,
-                                        [](const DcpEntry& entry, absl::string_view key) { return entry.name < key; });
-    if (found != entries_.end() && found->name == name) return static_cast<size_t>(found - entries_.begin());
+    const DcpEntry* const found = stored::FindByName(entries_, name);
+    if (found != nullptr) return static_cast<size_t>(found - entries_.data());
     return absl::NotFoundError(absl::StrCat(path_, ": no tensor ", Quoted(name)));
   }
 
@@ -134,11 +135,7 @@ class DcpReaderImpl {
       if (slice != nullptr) {
         CASK_ASSIGN_OR_RETURN(shape, slice->Apply(shape));
       }
-      if (out->dtype() != entry.dtype || out->shape() != shape) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("is ", DTypeName(entry.dtype), " ", shape.ToString(), "; the target is ", out->ToString()));
-      }
-      CASK_RETURN_IF_ERROR(out->CheckWritable());
+      CASK_RETURN_IF_ERROR(stored::CheckTarget(entry.dtype, shape, *out));
       return Fill(number, slice, out);
     };
     return At(number, read());

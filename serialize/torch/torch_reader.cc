@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/stored/elements.h"
+#include "tensorcask/serialize/stored/name_order.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
 #include "tensorcask/serialize/stored/verified_once.h"
 #include "tensorcask/serialize/torch/internal/pickle.h"
@@ -70,10 +71,8 @@ class ReaderImpl {
   const std::vector<TorchEntry>& entries() const { return list_.entries; }
 
   absl::StatusOr<size_t> Locate(absl::string_view name) const {
-    const auto found =
-        std::lower_bound(list_.entries.begin(), list_.entries.end(), name,
-                         [](const TorchEntry& entry, absl::string_view key) { return entry.name < key; });
-    if (found != list_.entries.end() && found->name == name) return static_cast<size_t>(found - list_.entries.begin());
+    const TorchEntry* const found = stored::FindByName(list_.entries, name);
+    if (found != nullptr) return static_cast<size_t>(found - list_.entries.data());
     return absl::NotFoundError(absl::StrCat(path(), ": no tensor ", Quoted(name)));
   }
 
@@ -127,11 +126,7 @@ class ReaderImpl {
       if (slice != nullptr) {
         CASK_ASSIGN_OR_RETURN(shape, slice->Apply(shape));
       }
-      if (out->dtype() != place.dtype || out->shape() != shape) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("is ", DTypeName(place.dtype), " ", shape.ToString(), "; the target is ", out->ToString()));
-      }
-      CASK_RETURN_IF_ERROR(out->CheckWritable());
+      CASK_RETURN_IF_ERROR(stored::CheckTarget(place.dtype, shape, *out));
       CASK_ASSIGN_OR_RETURN(const Opened opened, Open(number, place, slice == nullptr));
       return ReadPart(place, opened, slice, out);
     };

@@ -11,6 +11,7 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/serialize/npy/internal/npy_dtypes.h"
+#include "tensorcask/serialize/stored/elements.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -340,18 +341,13 @@ absl::StatusOr<TensorView> TensorFile::ReadPart(const Source& source, const Tens
 absl::Status TensorFile::ReadPartInto(const Source& source, const TensorSlice& slice, TensorView* out) const {
   CASK_RETURN_IF_ERROR(source.entry->readable);
   CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(source.entry->shape));
-  if (out->dtype() != source.entry->dtype || out->shape() != shape) {
-    return absl::InvalidArgumentError(absl::StrCat("is ", DTypeName(source.entry->dtype), " ", shape.ToString(),
-                                                   "; the memory given is ", DTypeName(out->dtype()), " ",
-                                                   out->shape().ToString()));
-  }
+  CASK_RETURN_IF_ERROR(stored::CheckTarget(source.entry->dtype, shape, *out));
   const NpyHeader& header = source.array->header;
   const bool in_order = !header.fortran_order || header.shape.rank() < 2;
   if (header.is_structured || !in_order || out->dtype() == DType::kString) {
     CASK_ASSIGN_OR_RETURN(const TensorView view, ReadPart(source, slice));
     return internal::CopyFromHost(view, out);
   }
-  CASK_RETURN_IF_ERROR(out->CheckWritable());
   const Box box = BoxOf(header, slice);
   CASK_ASSIGN_OR_RETURN(std::unique_ptr<DataCursor> cursor,
                         source.array->data->Open(box.is_whole() ? ArrayData::Use::kWhole : ArrayData::Use::kPart));

@@ -239,7 +239,7 @@ TEST(NpyWriter, WholeInPiecesOrNotAtAll) {
   EXPECT_TRUE(Equal(into, tensor));
   Tensor other = *Tensor::Create(DType::kInt32, TensorShape({4}));
   EXPECT_THAT(reader.ReadInto("", &other),
-              StatusIs(Code::kInvalidArgument, HasSubstr("the memory given is int32 [4]")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("the tensor to fill is int32 [4]")));
   EXPECT_THAT(reader.Read("x"), StatusIs(Code::kNotFound, HasSubstr("no tensor \"x\"")));
 }
 

@@ -293,7 +293,7 @@ TEST(SafetensorsReader, CallersMistakesAreNamed) {
   EXPECT_THAT(reader.ReadSlice("a", TensorSlice::Full(2)), StatusIs(Code::kInvalidArgument));
   Tensor wrong = *Tensor::Zeros(DType::kInt32, TensorShape({2}));
   EXPECT_THAT(reader.ReadInto("a", &wrong),
-              StatusIs(Code::kInvalidArgument, HasSubstr("is float32 [2], not int32 [2]")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("is float32 [2]; the tensor to fill is int32 [2]")));
   TensorView wrong_view(wrong);
   EXPECT_THAT(reader.ReadSliceInto("a", TensorSlice::Full(1), &wrong_view), StatusIs(Code::kInvalidArgument));
 }

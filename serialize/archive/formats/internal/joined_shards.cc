@@ -16,6 +16,7 @@
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/safetensors/sharding_info.h"
 #include "tensorcask/serialize/stored/boxes.h"
+#include "tensorcask/serialize/stored/elements.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -103,11 +104,7 @@ class JoinedShardsReader final : public ArchiveReader {
     CASK_RETURN_IF_ERROR(CheckReadable(*entry));
     const auto read = [&]() -> absl::Status {
       CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(entry->shape));
-      if (out->dtype() != entry->dtype || out->shape() != shape) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("is ", DTypeName(entry->dtype), " ", shape.ToString(), "; the target is ", out->ToString()));
-      }
-      CASK_RETURN_IF_ERROR(out->CheckWritable());
+      CASK_RETURN_IF_ERROR(stored::CheckTarget(entry->dtype, shape, *out));
       return Fill(*entry, slice, out);
     };
     return Annotate(read(), absl::StrCat(path_, ": tensor ", Quoted(name)));
