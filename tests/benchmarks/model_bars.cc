@@ -35,6 +35,7 @@
 #include "tensorcask/tests/benchmarks/bars.h"
 #include "tensorcask/tests/benchmarks/load_rows.h"
 #include "tensorcask/tests/benchmarks/measure.h"
+#include "tensorcask/tests/benchmarks/units.h"
 
 namespace tensorcask::benchmarks {
 namespace {
@@ -98,12 +99,16 @@ void TorchRows(const Folder& folder) {
     });
   }
   const TorchReader reader = OpenTorch(path, /*verify=*/false);
-  Row("torch: map 1000 MiB in 200 tensors after open", MedianSeconds(21, [&] { MapAllOfTorch(reader); }).Times(1e6),
-      1000, "us", "not verified");
+  Row("torch: map 1000 MiB in 200 tensors after open, each",
+      InUnits(
+          21, kTensors, [&] { MapAllOfTorch(reader); }, Allocations),
+      200, "x malloc", absl::StrCat(kOfAllocations, "; not verified"));
   const std::string many = folder.Path("many.pt");
   SaveManyTorch(many);
-  Row("torch: open 10,000 tensors",
-      MedianSeconds(21, [&] { Keep(OpenTorch(many, /*verify=*/true).entries().size()); }).Times(1e3), 20, "ms", "-");
+  Row("torch: open 10,000 tensors, each",
+      InUnits(
+          21, kManyTensors, [&] { Keep(OpenTorch(many, /*verify=*/true).entries().size()); }, Allocations),
+      200, "x malloc", kOfAllocations);
   Note("torch: open 10,000 tensors of 64 bytes and read all",
        MedianSeconds(21, [&] { ReadAllOfTorch(many); }).Times(1e3), "ms", "-");
   Note("torch: write 10,000 tensors of 64 bytes", MedianSeconds(21, [&] { SaveManyTorch(many); }).Times(1e3), "ms",
@@ -148,8 +153,10 @@ void OnnxRows(const Folder& folder) {
   const Tensor small = SmallTensor();
   for (size_t i = 0; i < kManyTensors; ++i) graph += Initializer(i, 16, BytesField(9, small.bytes()));
   WriteFile(many, NumberField(1, 10) + BytesField(7, graph));
-  Row("onnx: open 10,000 initializers",
-      MedianSeconds(21, [&] { Keep(Require(OnnxReader::Open(many)).entries().size()); }).Times(1e3), 5, "ms", "-");
+  Row("onnx: open 10,000 initializers, each",
+      InUnits(
+          21, kManyTensors, [&] { Keep(Require(OnnxReader::Open(many)).entries().size()); }, Allocations),
+      50, "x malloc", kOfAllocations);
 
   std::vector<Tensor> warm;
   std::string content;
@@ -199,17 +206,18 @@ void SaveGguf(const std::string& path, size_t tensors, size_t tokens, size_t mer
 }
 
 void GgufRows(const Folder& folder) {
-  constexpr double kMostMilliseconds = 10;
   const std::string path = folder.Path("m.gguf");
-  const auto row = [&](const std::string& what, size_t tensors, size_t tokens, size_t merges) {
+  const auto row = [&](const std::string& what, size_t tensors, size_t tokens, size_t merges, double bar) {
     SaveGguf(path, tensors, tokens, merges);
-    Row(absl::StrCat("gguf: open ", what),
-        MedianSeconds(21, [&] { Keep(Require(GgufReader::Open(path)).entries().size()); }).Times(1e3),
-        kMostMilliseconds, "ms", "-");
+    Row(absl::StrCat("gguf: open ", what, ", each"),
+        InUnits(
+            21, static_cast<int>(tensors + tokens + merges),
+            [&] { Keep(Require(GgufReader::Open(path)).entries().size()); }, Allocations),
+        bar, "x malloc", kOfAllocations);
   };
-  row("128,256 tokens and 200,000 merges", 1, 128'256, 200'000);
-  row("10,000 tensors", kManyTensors, 0, 0);
-  row("30,000 tensors", 3 * kManyTensors, 0, 0);
+  row("128,256 tokens and 200,000 merges", 1, 128'256, 200'000, 3);
+  row("10,000 tensors", kManyTensors, 0, 0, 35);
+  row("30,000 tensors", 3 * kManyTensors, 0, 0, 35);
   // In the caches: what decoding alone takes.
   constexpr size_t kNumbers = size_t{1} << 16;
   std::vector<float> numbers(kNumbers);
