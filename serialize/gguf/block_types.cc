@@ -60,7 +60,7 @@ constexpr ElementType kElementTypes[] = {
 struct WideNumbers {
   uint32_t id;
   uint32_t offset;
-  uint32_t bytes;  // the size of each block
+  uint32_t bytes;  // the size of one number
   uint32_t count;
 };
 constexpr WideNumbers kWideNumbers[] = {

@@ -197,8 +197,8 @@ class FileSource final : public ByteSource {
       size_t piece;
       ReadRange to;
     };
-    std::vector<Part> parts;                       // of pieces with several
-    std::vector<std::unique_ptr<char[]>> buffers;  // of these
+    std::vector<Part> parts;                       // of pieces that hold several ranges
+    std::vector<std::unique_ptr<char[]>> buffers;  // of the same pieces
     const auto flush = [&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(ReadMany(pieces));
       for (const Part& part : parts) {

@@ -445,7 +445,7 @@ class OnnxWriter::Impl {
   std::shared_ptr<const ByteSource> base_;            // the same file
   onnx::FoundTensors found_;                          // likewise
   std::vector<Planned> planned_;                      // the declared ones come first
-  absl::flat_hash_map<std::string, size_t> numbers_;  // positions in those
+  absl::flat_hash_map<std::string, size_t> numbers_;  // name -> position in planned_
   std::string metadata_;                              // fields of the model to add at its end
   FileSink* side_ = nullptr;                          // null: no side file
   std::string side_name_;

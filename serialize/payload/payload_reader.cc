@@ -114,7 +114,7 @@ class PayloadReader::Impl {
   struct Worker {
     Session session;
     absl::string_view decoded = {};  // the last chunk
-    absl::Status damage = {};        // to it
+    absl::Status damage = {};        // to the last chunk
   };
   std::vector<Worker> Workers(uint64_t chunks) const;
 

@@ -112,7 +112,7 @@ class RequestEngine {
   std::condition_variable released_;
   std::vector<std::unique_ptr<Connection>> idle_;
   int used_ = 0;          // connections
-  int used_to_move_ = 0;  // of these, for requests that move data
+  int used_to_move_ = 0;  // connections for requests that move data
 
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> retries_{0};
