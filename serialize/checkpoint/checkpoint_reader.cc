@@ -137,6 +137,8 @@ std::shared_ptr<const ByteSource> CheckpointReader::FileToPlan(int shard) const 
 
 ReadPlan::Step CheckpointReader::PiecesToPlan(absl::string_view name) const { return impl_->PiecesToPlan(name); }
 
+bool CheckpointReader::IsReadInPlace(absl::string_view name) const { return !devices_ && impl_->IsReadInPlace(name); }
+
 std::string CheckpointReader::DataPath(int shard) const {
   CASK_CHECK(shard >= 0 && shard < num_shards(), "CheckpointReader::DataPath: no such shard");
   return impl_->DataPath(shard);
@@ -240,7 +242,7 @@ absl::StatusOr<std::vector<CheckpointNamedTensor>> CheckpointReader::ReadAll(
       Tensor& memory = tensors[order[i]].tensor;
       const bool in_place = memory.buffer() && impl_->IsReadInPlace(entry.name);
       plan->Add(impl_->FileToPlan(entry.shard), entry.offset, entry.stored_bytes,
-                in_place ? memory.mutable_bytes().data() : nullptr);
+                in_place ? memory.mutable_bytes().data() : nullptr, i);
     }
     plan->Start();
   };
@@ -263,10 +265,16 @@ absl::StatusOr<std::vector<CheckpointNamedTensor>> CheckpointReader::ReadAll(
       }
       tensors[order[i]].tensor = *std::move(memory);
     }
+    // A tensor that has come into its memory is verified by the thread that fetched it, while the others fetch.
+    std::vector<std::atomic<bool>> is_taken(order.size());
+    const auto take = [&](size_t i) {
+      if (!is_taken[i].exchange(true, std::memory_order_relaxed)) read(i, &rest);
+    };
     ReadPlan plan;
+    plan.WhenFetched(take);
     start(num_variants, order.size(), &plan);
     CASK_RETURN_IF_ERROR(
-        ParallelFor(num_threads, order.size() - num_variants, [&](size_t i) { read(num_variants + i, &rest); }));
+        ParallelFor(num_threads, order.size() - num_variants, [&](size_t i) { take(num_variants + i); }));
   }
   for (const absl::Status& status : statuses) CASK_RETURN_IF_ERROR(status);
   return tensors;

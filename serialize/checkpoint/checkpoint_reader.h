@@ -72,6 +72,8 @@ class CheckpointReader final : public BaseLookup {
   // The same for the stored pieces of a sliced tensor, in the order in which it is read. The step has no source where
   // nothing is planned, and for a tensor that is not sliced or cannot be read.
   ReadPlan::Step PiecesToPlan(absl::string_view name) const;
+  // Whether ReadInto reads the stored bytes of the tensor straight into memory of the host that is dense and row-major.
+  bool IsReadInPlace(absl::string_view name) const;
 
   // All tensors, sorted by name (as unsigned bytes); a sliced tensor is one. Checks order and structure of the whole
   // index, and that no two ranges of a data file overlap, except ranges that encoded tensors share. A stored piece that

@@ -9,20 +9,54 @@
 
 namespace tensorcask {
 
-void ReadPlan::Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into) {
+void ReadPlan::Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into,
+                   size_t number) {
   if (source == nullptr || source->read_shape().in_flight <= 1) return;
   auto planned = std::find_if(planned_.begin(), planned_.end(), [&](const Planned& p) { return p.source == source; });
-  if (planned == planned_.end()) planned = planned_.insert(planned, Planned{source, {}, nullptr});
+  if (planned == planned_.end()) planned = planned_.insert(planned, Planned{source, {}, {}, nullptr});
   planned->ranges.push_back({offset, size_bytes, into});
+  if (into != nullptr && number != kNoNumber) planned->numbered.push_back({offset, offset + size_bytes, number});
 }
 
-void ReadPlan::Add(const Step& step) {
-  Add(step.source, step.offset, step.size_bytes);
+void ReadPlan::Add(const Step& step, size_t number) {
+  Add(step.source, step.offset, step.size_bytes, step.into, number);
   for (const Step& more : step.more) Add(more);
 }
 
 void ReadPlan::Start() {
-  for (Planned& planned : planned_) planned.announced = planned.source->Announce(planned.ranges);
+  for (Planned& planned : planned_) {
+    AnnounceOptions options;
+    if (fetched_ && !planned.numbered.empty()) {
+      std::sort(planned.numbered.begin(), planned.numbered.end(),
+                [](const Numbered& a, const Numbered& b) { return a.offset < b.offset; });
+      options.fetched = [this, &planned](uint64_t begin, uint64_t end) { TellFetched(planned, begin, end); };
+    }
+    planned.announced = planned.source->Announce(planned.ranges, options);
+  }
+}
+
+void ReadPlan::TellFetched(const Planned& planned, uint64_t begin, uint64_t end) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ends_) return;
+    ++telling_;
+  }
+  auto range = std::lower_bound(planned.numbered.begin(), planned.numbered.end(), begin,
+                                [](const Numbered& one, uint64_t offset) { return one.offset < offset; });
+  for (; range != planned.numbered.end() && range->offset < end; ++range) {
+    if (range->end <= end) fetched_(range->number);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --telling_;
+  told_.notify_all();
+}
+
+// What a thread of a source still reads keeps its announcement, which ends on no thread of its own.
+ReadPlan::~ReadPlan() {
+  if (!owner_.IsThisProcess()) return;  // such threads are the parent's
+  std::unique_lock<std::mutex> lock(mutex_);
+  ends_ = true;
+  told_.wait(lock, [&] { return telling_ == 0; });
 }
 
 StepOrder ReadPlan::StartSteps(size_t count, absl::FunctionRef<Step(size_t number)> step_of) {
@@ -50,7 +84,7 @@ StepOrder ReadPlan::StartSteps(size_t count, absl::FunctionRef<Step(size_t numbe
     places[i] = {files.try_emplace(steps[i].source.get(), files.size()).first->second, steps[i].offset};
   }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return places[a] < places[b]; });
-  for (const size_t i : order) Add(steps[i]);
+  for (const size_t i : order) Add(steps[i], i);
   Start();
   return StepOrder(std::move(order));
 }

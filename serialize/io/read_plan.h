@@ -15,13 +15,17 @@
 #ifndef TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
 #define TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "tensorcask/tensor/base/owner_process.h"
 
 namespace tensorcask {
 
@@ -40,6 +44,9 @@ struct AnnounceOptions {
   AnnounceOptions() {}       // by hand: GCC 12 takes a defaulted one for uninitialized where it is a default argument
   bool is_read_once = true;  // false: bytes are kept, while there is room for them, since they are read several times
   uint64_t max_gap_bytes = UINT64_MAX;  // a smaller gap than read_shape() has: what lies between is not wanted
+  // Called by the threads that fetch when the bytes from `begin` to `end` have come straight into their memory; null:
+  // is not called.
+  std::function<void(uint64_t begin, uint64_t end)> fetched;
 };
 
 // An order of the numbers 0 to size() - 1.
@@ -58,7 +65,10 @@ class StepOrder {
 
 class ReadPlan {
  public:
+  static constexpr size_t kNoNumber = SIZE_MAX;
+
   ReadPlan() = default;
+  ~ReadPlan();
   ReadPlan(const ReadPlan&) = delete;
   ReadPlan& operator=(const ReadPlan&) = delete;
 
@@ -68,25 +78,46 @@ class ReadPlan {
     uint64_t offset = 0;
     uint64_t size_bytes = 0;
     std::vector<Step> more = {};  // what it reads after that
+    char* into = nullptr;         // as FileRange::into
   };
 
-  // Null is no source, and nothing is added.
-  void Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into = nullptr);
-  void Add(const Step& step);
+  // Null is no source, and nothing is added. `number`: for WhenFetched.
+  void Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into = nullptr,
+           size_t number = kNoNumber);
+  void Add(const Step& step, size_t number = kNoNumber);
+  // Before Start: `fn` is called with the number of a range when its bytes have come straight into its memory, by the
+  // thread that fetched them, beside the others and the caller. So they can be used while the rest arrives. It is not
+  // called for ranges that arrived in several pieces or could not be fetched, and not any more once the plan has ended.
+  void WhenFetched(std::function<void(size_t number)> fn) { fetched_ = std::move(fn); }
   // Call it once, after all Add.
   void Start();
 
-  // Adds what the steps 0 to count - 1 read, starts, and returns the order in which to take the steps: by file and
-  // offset if anything is planned, else from the first to the last. A step without a source keeps its place behind that
-  // before it. `step_of` may be called several times for a step. Where nothing is planned, no memory is allocated.
+  // Adds what the steps 0 to count - 1 read, each with its number, starts, and returns the order in which to take the
+  // steps: by file and offset if anything is planned, else from the first to the last. A step without a source keeps
+  // its place behind that before it. `step_of` may be called several times for a step. Where nothing is planned, no
+  // memory is allocated.
   StepOrder StartSteps(size_t count, absl::FunctionRef<Step(size_t number)> step_of);
 
  private:
+  struct Numbered {
+    uint64_t offset = 0;
+    uint64_t end = 0;
+    size_t number = 0;
+  };
   struct Planned {
     std::shared_ptr<const ByteSource> source;
     std::vector<FileRange> ranges;
-    std::shared_ptr<void> announced;  // ends before `source`
+    std::vector<Numbered> numbered;   // those with a number, by offset
+    std::shared_ptr<void> announced;  // ends before the others
   };
+  void TellFetched(const Planned& planned, uint64_t begin, uint64_t end);
+
+  const OwnerProcess owner_;
+  std::function<void(size_t number)> fetched_;
+  std::mutex mutex_;
+  std::condition_variable told_;
+  int telling_ = 0;  // calls of TellFetched that go on
+  bool ends_ = false;
   std::vector<Planned> planned_;
 };
 

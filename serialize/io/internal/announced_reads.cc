@@ -35,6 +35,7 @@ AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadSha
       joins_ranges_(shape.joins_ranges),
       most_fetches_(static_cast<size_t>(shape.in_flight)),
       read_(std::move(read)),
+      tell_fetched_(options.fetched),
       direct_bytes_(shape.PieceBytesOf(DirectBytes(ranges, gap_bytes_))) {
   CutIntoPieces(ranges);
   // Bytes that are announced twice are held: memory that a caller has is filled once.
@@ -205,6 +206,10 @@ void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
   fetched_.notify_all();
   room_.notify_one();
   if (!is_fetched) Release(piece);
+  if (!is_fetched || !piece->is_direct || !tell_fetched_) return;
+  lock->unlock();
+  tell_fetched_(piece->begin, piece->end);
+  lock->lock();
 }
 
 bool AnnouncedReads::FetchNow(Piece* piece, std::unique_lock<std::mutex>* lock) {

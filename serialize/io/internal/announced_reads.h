@@ -81,7 +81,8 @@ class AnnouncedReads {
   const bool joins_ranges_;
   const size_t most_fetches_;  // at the same time
   const ReadPiece read_;
-  uint64_t direct_bytes_;  // of a direct piece, at most
+  const std::function<void(uint64_t begin, uint64_t end)> tell_fetched_;  // null: is not called
+  uint64_t direct_bytes_;                                                 // of a direct piece, at most
   const OwnerProcess owner_;
   std::mutex mutex_;
   std::condition_variable fetched_;             // a piece is there, or cannot be fetched

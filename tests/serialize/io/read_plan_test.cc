@@ -256,6 +256,56 @@ TEST_F(ReadPlanTest, PiecesIntoMemoryThatIsKnownMayBeLonger) {
   }
 }
 
+// Ranges of 50 bytes, of which those of 100, 250, ... lie in two pieces.
+TEST_F(ReadPlanTest, WhatHasComeIsToldWhileTheRestArrives) {
+  Shaped files(&memory_, kLongShape);
+  const auto file = Open(&files);
+  for (int round = 0; round < 20; ++round) {
+    std::string out(1100, '\0');
+    const std::vector<size_t> whole = {0, 1, 3, 4, 6, 7, 9, 10, 12, 14, 15, 17, 18, 20, 21};  // in a piece of 138 bytes
+    std::mutex mutex;
+    std::vector<size_t> told;
+    const auto num_told = [&] {
+      const std::lock_guard<std::mutex> lock(mutex);
+      return told.size();
+    };
+    {
+      ReadPlan plan;
+      plan.WhenFetched([&](size_t number) {
+        EXPECT_EQ(bytes_.compare(number * 50, 50, &out[number * 50], 50), 0) << "it is there";
+        const std::lock_guard<std::mutex> lock(mutex);
+        told.push_back(number);
+      });
+      for (size_t i = 0; i < 22; ++i) plan.Add(file, i * 50, 50, &out[i * 50], i);
+      plan.Start();
+      ASSERT_OK(file->ReadAt(0, absl::MakeSpan(&out[0], 50)));
+      if (round % 2 == 0) {
+        for (size_t i = 1; i < 22; ++i) ASSERT_OK(file->ReadAt(i * 50, absl::MakeSpan(&out[i * 50], 50)));
+        while (num_told() < whole.size()) std::this_thread::yield();
+      }
+    }
+    // After the end of the plan nothing is told any more.
+    std::sort(told.begin(), told.end());
+    if (round % 2 == 0) {
+      EXPECT_EQ(told, whole);
+    } else {
+      EXPECT_TRUE(std::includes(whole.begin(), whole.end(), told.begin(), told.end()));
+    }
+  }
+  // Without memory, and of pieces that cannot be fetched, nothing is told.
+  FaultyFileSystem faulty(&files);
+  const auto failing = Open(&faulty);
+  std::string out(50, '\0');
+  ReadPlan plan;
+  plan.WhenFetched([&](size_t number) { EXPECT_EQ(number, 2u); });
+  plan.Add(failing, 0, 50, nullptr, 0);
+  plan.Add(failing, 1000, 50, &out[0], 1);
+  plan.Start();
+  ExpectReads(*failing, 0, 50);
+  faulty.FailAt(faulty.operations(FileOperation::kReadAt) + 1, EIO, FaultyFileSystem::kOnce, FileOperation::kReadAt);
+  EXPECT_OK(failing->ReadAt(1000, absl::MakeSpan(&out[0], 50)));
+}
+
 TEST_F(ReadPlanTest, MemoryNeedsNoRoomInThePlan) {
   Shaped files(&memory_, kJoiningShape);
   const auto file = Open(&files);
