@@ -143,6 +143,9 @@ class ArchiveReader {
   // The step that reads the entry in ReadPlan::StartSteps, by default its stored bytes at entry.offset. An empty step
   // if `entry` is null or if it is not known where the bytes are.
   virtual ReadPlan::Step StepOf(const ArchiveEntry* entry) const;
+  // Whether ReadInto reads what StepOf says straight into memory of the host that is dense and row-major, so that a
+  // plan may fetch it there. The default: no.
+  virtual bool IsReadInPlace(const ArchiveEntry& /*entry*/) const { return false; }
   // ArchiveEntry::read_status, with the names of file and tensor. Requires: `entry` is one of this archive.
   absl::Status CheckReadable(const ArchiveEntry& entry) const;
   // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient

@@ -13,9 +13,11 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/internal/block_plan.h"
 #include "tensorcask/serialize/archive/tensor_blocks.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -128,27 +130,66 @@ class Saver {
   archive::ByteProgress progress_;
 };
 
-// Calls load(i), which returns the bytes of the i-th tensor, for each of `entries`.
+// Whether a plan reads the stored bytes of the entry straight into dense memory of its size. The bytes are there, so
+// the memory may be allocated.
+bool IsPlannedInPlace(const ArchiveReader& archive, const ArchiveEntry& entry, const ReadPlan::Step& step) {
+  if (step.source == nullptr || step.source->read_shape().in_flight <= 1 || !IsFixedSize(entry.dtype)) return false;
+  const uint64_t bytes = static_cast<uint64_t>(entry.shape.num_elements()) * ElementSize(entry.dtype);
+  return bytes > 0 && step.size_bytes == bytes && RangeFits(step.offset, bytes, step.source->size_bytes()) &&
+         archive.IsReadInPlace(entry);
+}
+
+// Where ReadInto puts the bytes of the entry in `out`, if a plan can fetch them there; else null.
+char* MemoryInPlace(const ArchiveReader& archive, const ArchiveEntry& entry, TensorView out) {
+  const bool is_dense = out.dtype() == entry.dtype && out.shape() == entry.shape && out.IsContiguous() &&
+                        out.num_elements() > 0 && !internal::IsOnDevice(out);
+  if (!is_dense || !IsPlannedInPlace(archive, entry, archive.StepOf(&entry))) return nullptr;
+  if (!out.EnsureMutable().ok()) return nullptr;  // ReadInto gives the error
+  return static_cast<char*>(out.buffer()->mutable_data()) + out.bounds().begin;
+}
+
+// Calls load(i), which returns the bytes of the i-th tensor, for each of `entries`. `memory` has a place for each:
+// where a plan reads the tensor, null for memory of its own.
 absl::Status LoadEach(const ArchiveReader& archive, absl::Span<const ArchiveEntry* const> entries,
-                      const LoadOptions& options, absl::FunctionRef<absl::StatusOr<uint64_t>(size_t i)> load) {
+                      absl::Span<char* const> memory, const LoadOptions& options,
+                      absl::FunctionRef<absl::StatusOr<uint64_t>(size_t i)> load) {
   const size_t count = entries.size();
-  ReadPlan plan;
-  const StepOrder order = plan.StartSteps(count, [&](size_t i) { return archive.StepOf(entries[i]); });
   std::vector<absl::Status> statuses(count);
   archive::ByteProgress progress(options.progress);
-  std::atomic<bool> failed{false};
-  CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, count, [&](size_t position) {
+  StepOrder order(count);
+  std::vector<std::atomic<bool>> is_taken(count);
+  // After one tensor has failed, only those before it are still read: the error does not depend on the threads.
+  std::atomic<size_t> first_failed{count};
+  const auto take = [&](size_t position) {
     const size_t i = order[position];
-    if (failed || progress.cancelled()) return;
+    if (is_taken[i].exchange(true, std::memory_order_relaxed)) return;
+    if (position >= first_failed.load(std::memory_order_relaxed) || progress.cancelled()) return;
     const absl::StatusOr<uint64_t> bytes = load(i);
     if (bytes.ok()) {
       progress.Add(*bytes);
-    } else {
-      statuses[i] = bytes.status();
-      failed = true;
+      return;
     }
-  }));
-  for (const absl::Status& status : statuses) CASK_RETURN_IF_ERROR(status);
+    statuses[i] = bytes.status();
+    size_t first = first_failed.load(std::memory_order_relaxed);
+    while (position < first && !first_failed.compare_exchange_weak(first, position, std::memory_order_relaxed)) {
+    }
+  };
+  {
+    std::vector<size_t> positions(count);
+    ReadPlan plan;
+    // A tensor that has come into its memory is verified by the thread that fetched it, while the others fetch. What
+    // hears of progress is called by the threads that it expects.
+    if (!options.progress) plan.WhenFetched([&](size_t i) { take(positions[i]); });
+    order = plan.StartSteps(count, [&](size_t i) {
+      ReadPlan::Step step = archive.StepOf(entries[i]);
+      step.into = memory[i];
+      return step;
+    });
+    for (size_t position = 0; position < count; ++position) positions[order[position]] = position;
+    CASK_RETURN_IF_ERROR(ParallelFor(options.num_threads, count, take));
+  }
+  const size_t failed = first_failed;
+  if (failed < count) return statuses[order[failed]];
   if (progress.cancelled()) return absl::CancelledError(absl::StrCat(archive.path(), ": loading was cancelled"));
   return absl::OkStatus();
 }
@@ -159,8 +200,21 @@ absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
                                                 absl::Span<const ArchiveEntry* const> entries,
                                                 const LoadOptions& options) {
   std::vector<Tensor> tensors(entries.size());
-  CASK_RETURN_IF_ERROR(LoadEach(archive, entries, options, [&](size_t i) -> absl::StatusOr<uint64_t> {
-    CASK_ASSIGN_OR_RETURN(tensors[i], options.map ? archive.Map(entries[i]->name) : archive.Read(entries[i]->name));
+  std::vector<char*> memory(entries.size(), nullptr);
+  for (size_t i = 0; i < entries.size() && !options.map; ++i) {
+    const ArchiveEntry& entry = *entries[i];
+    if (!IsPlannedInPlace(archive, entry, archive.StepOf(&entry))) continue;
+    // Without memory it is left to Read, which gives the error.
+    tensors[i] = Tensor::Create(entry.dtype, entry.shape).value_or(Tensor());
+    if (tensors[i].buffer()) memory[i] = tensors[i].mutable_bytes().data();
+  }
+  CASK_RETURN_IF_ERROR(LoadEach(archive, entries, memory, options, [&](size_t i) -> absl::StatusOr<uint64_t> {
+    if (memory[i] != nullptr) {
+      TensorView view = tensors[i];
+      CASK_RETURN_IF_ERROR(archive.ReadInto(entries[i]->name, &view));
+    } else {
+      CASK_ASSIGN_OR_RETURN(tensors[i], options.map ? archive.Map(entries[i]->name) : archive.Read(entries[i]->name));
+    }
     return tensors[i].TotalBytes();
   }));
   return tensors;
@@ -171,7 +225,11 @@ absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const Tens
   std::vector<const ArchiveEntry*> entries;
   entries.reserve(tensors.size());
   for (const TensorToLoad& tensor : tensors) entries.push_back(archive.Find(tensor.name).value_or(nullptr));
-  return LoadEach(archive, entries, options, [&](size_t i) -> absl::StatusOr<uint64_t> {
+  std::vector<char*> memory(entries.size(), nullptr);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i] != nullptr) memory[i] = MemoryInPlace(archive, *entries[i], tensors[i].out);
+  }
+  return LoadEach(archive, entries, memory, options, [&](size_t i) -> absl::StatusOr<uint64_t> {
     TensorView out = tensors[i].out;
     CASK_RETURN_IF_ERROR(archive.ReadInto(tensors[i].name, &out));
     return BytesOf(out);

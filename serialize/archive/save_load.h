@@ -49,8 +49,8 @@ struct TensorToLoad {
   TensorView out;  // of the stored dtype and shape, of any strides, on the host or a device
 };
 
-// Reads each tensor into its memory (ArchiveReader::ReadInto). If a tensor fails, the memory of those before it has
-// been written. Errors: those of LoadTensors; errors of the devices. options.map has no meaning here.
+// Reads each tensor into its memory (ArchiveReader::ReadInto). After an error the memory of all of them may have been
+// written to. Errors: those of LoadTensors; errors of the devices. options.map has no meaning here.
 absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const TensorToLoad> tensors,
                              const LoadOptions& options = {});
 

@@ -276,6 +276,9 @@ class CheckpointArchiveReader final : public archive::ForwardingReader<Checkpoin
     const bool is_sliced = entry != nullptr && entry->pieces > 0;
     return is_sliced ? reader_.PiecesToPlan(entry->name) : ArchiveReader::StepOf(entry);
   }
+  bool IsReadInPlace(const ArchiveEntry& entry) const override {
+    return entry.pieces == 0 && reader_.IsReadInPlace(entry.name);
+  }
 
  private:
   absl::StatusOr<Target> TargetOf(absl::string_view name) const override {

@@ -99,6 +99,7 @@ class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsR
   std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry& entry) const override {
     return reader_.ShardSource(entry.shard.value_or(0));
   }
+  bool IsReadInPlace(const ArchiveEntry& entry) const override { return SafetensorsDTypeBits(entry.dtype) >= 8; }
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = reader_.notes();
     if (reader_.metadata().count(std::string(safetensors::kShardingInfoKey)) != 0) {

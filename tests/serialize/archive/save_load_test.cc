@@ -2,21 +2,27 @@
 
 #include "tensorcask/serialize/archive/save_load.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/read_index.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/allocator.h"
@@ -28,6 +34,7 @@
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -37,6 +44,7 @@ namespace {
 
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::OnHost;
 using ::tensorcask::testing::SimulatedDevice;
@@ -147,6 +155,131 @@ TEST_F(SaveLoad, EveryFormatFillsMemoryOfTheCallerOnTheHostAndOnADevice) {
         EXPECT_THAT(LoadTensorsInto(*reader, outs, {}), StatusIs(Code::kInvalidArgument, HasSubstr("\"a\"")));
       }
     }
+  }
+}
+
+// A system that is read best in large pieces, several at a time. Notes where the bytes of files of elements go.
+class FarFiles final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    Note(out);
+    return behind()->ReadAt(handle, offset, out);
+  }
+  IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    for (const ReadRange& range : ranges) Note(range.out);
+    return behind()->ReadManyAt(handle, ranges);
+  }
+  IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    return ReadManyAt(handle, ranges);
+  }
+  ReadShape read_shape() const override { return {kPieceBytes, 4, 4096, true, 4 * kPieceBytes}; }
+  ReadShape ShapeOf(IoResult) const override { return read_shape(); }
+
+  // Of the reads since the last call that are large, the bytes that went to none of `tensors`, and those that did.
+  std::pair<uint64_t, uint64_t> BesideAndInto(const std::vector<Tensor>& tensors) {
+    std::pair<uint64_t, uint64_t> bytes;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const absl::Span<char> out : outs_) {
+      const bool is_inside = std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) {
+        const absl::string_view memory = tensor.buffer()->bytes();
+        return out.data() >= memory.data() && out.data() + out.size() <= memory.data() + memory.size();
+      });
+      (is_inside ? bytes.second : bytes.first) += out.size();
+    }
+    outs_.clear();
+    return bytes;
+  }
+
+ private:
+  static constexpr uint64_t kPieceBytes = 64 << 10;
+
+  void Note(absl::Span<char> out) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (out.size() > 4096) outs_.push_back(out);
+  }
+
+  std::mutex mutex_;
+  std::vector<absl::Span<char>> outs_;
+};
+
+TEST_F(SaveLoad, APlanReadsStraightIntoTheTensors) {
+  MemoryFileSystem memory;
+  FarFiles files(&memory);
+  std::vector<TensorToSave> saved;
+  for (int i = 0; i < 20; ++i) saved.push_back({absl::StrCat("t", i), Floats(100 + i, 500), {}});
+  uint64_t total = 0;
+  for (const TensorToSave& tensor : saved) total += static_cast<uint64_t>(tensor.elements.num_elements()) * 4;
+  for (const std::string name : {"checkpoint", "safetensors"}) {
+    SCOPED_TRACE(name);
+    ArchiveWriterOptions write;
+    write.file_system = &memory;
+    const std::string path = absl::StrCat("/m.", name);
+    ASSERT_THAT(SaveTensors(path, Format(name), saved, write).status(), IsOk());
+    ArchiveReaderOptions read;
+    read.read.file_system = &files;
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> reader = OpenArchive(path, formats_.list(), read);
+    ASSERT_THAT(reader.status(), IsOk());
+    std::vector<const ArchiveEntry*> entries;
+    for (const ArchiveEntry& entry : (*reader)->entries()) entries.push_back(&entry);
+    files.BesideAndInto({});
+    const absl::StatusOr<std::vector<Tensor>> loaded = LoadTensors(**reader, entries);
+    ASSERT_THAT(loaded.status(), IsOk());
+    const auto [beside, into] = files.BesideAndInto(*loaded);
+    EXPECT_EQ(beside, 0u);
+    EXPECT_GT(into, total - total / 100) << "but what small reads bring";
+
+    std::vector<TensorToLoad> places;
+    std::vector<Tensor> memories;
+    for (const ArchiveEntry* entry : entries) {
+      memories.push_back(*Tensor::Create(entry->dtype, entry->shape));
+      places.push_back({entry->name, memories.back()});
+    }
+    ASSERT_THAT(LoadTensorsInto(**reader, places), IsOk());
+    const auto [beside_given, into_given] = files.BesideAndInto(memories);
+    EXPECT_EQ(beside_given, 0u);
+    EXPECT_GT(into_given, total - total / 100);
+    // Other strides than those of the file: the bytes go through the plan.
+    const Tensor turned = *Tensor::Create(DType::kFloat32, TensorShape({500, 100}));
+    ASSERT_THAT(LoadTensorsInto(**reader, {{"t0", *TensorView(turned).Transpose(0, 1)}}), IsOk());
+    EXPECT_THAT(files.BesideAndInto({turned}).second, 0u);
+
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const auto wanted = std::find_if(saved.begin(), saved.end(),
+                                       [&](const TensorToSave& one) { return one.name == entries[i]->name; });
+      EXPECT_TRUE(Equal((*loaded)[i], wanted->elements)) << entries[i]->name;
+      EXPECT_TRUE(Equal(memories[i], wanted->elements)) << entries[i]->name;
+      if (entries[i]->name == "t0") {
+        EXPECT_TRUE(Equal(*TensorView(turned).Transpose(0, 1), wanted->elements));
+      }
+    }
+  }
+}
+
+// Tensors are verified by the threads that fetch them. The error is that of the first one in the file.
+TEST_F(SaveLoad, APlanReturnsTheErrorOfTheFirstDamagedTensor) {
+  MemoryFileSystem memory;
+  FarFiles files(&memory);
+  std::vector<TensorToSave> saved;
+  for (int i = 10; i < 30; ++i) saved.push_back({absl::StrCat("t", i), Floats(100, 500), {}});
+  ArchiveWriterOptions write;
+  write.file_system = &memory;
+  ASSERT_THAT(SaveTensors("/m", Format("checkpoint"), saved, write).status(), IsOk());
+  const std::string path = "/m.data-00000-of-00001";
+  std::string bytes = *memory.Find(path);
+  for (const size_t damaged : {size_t{13}, size_t{7}, size_t{19}}) bytes[damaged * 200000 + 100] ^= 1;
+  memory.Put(path, bytes);
+  for (int round = 0; round < 20; ++round) {
+    ArchiveReaderOptions read;
+    read.read.file_system = &files;
+    absl::StatusOr<std::unique_ptr<ArchiveReader>> reader = OpenArchive("/m", formats_.list(), read);
+    ASSERT_THAT(reader.status(), IsOk());
+    std::vector<const ArchiveEntry*> entries;
+    for (const ArchiveEntry& entry : (*reader)->entries()) entries.push_back(&entry);
+    LoadOptions load;
+    load.num_threads = round % 2 == 0 ? 1 : 3;
+    EXPECT_THAT(LoadTensors(**reader, entries, load).status(), StatusIs(Code::kDataLoss, HasSubstr("\"t17\"")));
   }
 }
 
