@@ -23,7 +23,7 @@ namespace cask = tensorcask;
 
 constexpr int64_t kRows = 12;
 constexpr int64_t kColumns = 2;
-constexpr int kUpdates = 100;  // of each worker
+constexpr int kUpdates = 100;  // by each worker
 
 // A table that is served. What is pushed is added to it: "first" is a row, "update" what to add from there on.
 class Parameters final : public cask::TensorSource {

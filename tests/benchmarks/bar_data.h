@@ -63,7 +63,7 @@ class Folder {
   std::string path_;
 };
 
-// Of tensor `i` in a checkpoint.
+// The name of tensor `i` in a checkpoint.
 inline std::string NameOf(size_t i) { return absl::StrCat("layer", i, "/kernel"); }
 
 // Saves a checkpoint with a shard for each thread.

@@ -7,7 +7,7 @@ namespace tensorcask::benchmarks {
 
 void CheckpointRows();  // save and load
 void BackgroundRow();   // the stall of a save in the background
-void LookupRows();      // of one in a million tensors
+void LookupRows();      // looks up one of a million tensors
 
 }  // namespace tensorcask::benchmarks
 

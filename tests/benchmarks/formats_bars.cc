@@ -51,7 +51,7 @@ namespace {
 constexpr int kTensors = 64;
 constexpr size_t kTensorBytes = 16 * kMiB;  // 1 GiB in all
 constexpr size_t kNpyBytes = 256 * kMiB;
-constexpr size_t kPieceBytes = kMiB;  // of the plain system calls
+constexpr size_t kPieceBytes = kMiB;  // for each plain system call
 constexpr int kRounds = 7;
 
 TensorShape ShapeOf(size_t bytes) { return TensorShape({4, static_cast<int64_t>(bytes / 16)}); }

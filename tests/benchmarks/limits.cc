@@ -100,7 +100,7 @@ struct Axis {
 // as elements in a line.
 struct Transpose {
   std::vector<Axis> others;
-  Axis across;  // of lines of the source; `to`: of as many rows of the destination
+  Axis across;  // lines of the source; `to`: as many rows of the destination
   Axis along;
   int64_t lines_of_tile;
   int64_t from_row;  // from one line of a tile to the next

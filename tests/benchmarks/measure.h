@@ -44,7 +44,7 @@ struct Figure {
   Figure Inverse() const { return {1 / median, spread}; }
 };
 
-// Of more than this, a figure says more about the machine than about the code.
+// With a larger spread, a figure says more about the machine than about the code.
 inline constexpr double kNoisySpread = 0.15;
 
 // Requires: `rounds` is not empty.

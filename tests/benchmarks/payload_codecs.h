@@ -22,7 +22,7 @@ class PayloadCodec {
   const std::string& name() const { return name_; }
   // The bytes, valid until the next call. Ends the process if it does not work.
   virtual absl::string_view Encode(const Tensor& tensor) = 0;
-  // Of what Encode gave last, into *tensor of the same dtype and shape.
+  // Decodes what Encode gave last into *tensor, which has the same dtype and shape.
   virtual void Decode(Tensor* tensor) = 0;
 
  protected:

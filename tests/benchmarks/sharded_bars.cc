@@ -40,7 +40,7 @@ constexpr int kSources = 8;
 
 struct Cost {
   double cpu_seconds = 0;
-  double peak_mib = 0;  // of all memory of the process
+  double peak_mib = 0;  // all memory of the process
 };
 
 // What run() costs in a process of its own, which begins as small as this one is.

@@ -31,7 +31,7 @@
 namespace tensorcask::benchmarks {
 namespace {
 
-constexpr double kCopyBar = 1.15;  // of the best loop
+constexpr double kCopyBar = 1.15;  // times the best loop
 
 // The loops, with memory to write to.
 std::vector<std::function<double()>> LoopsInto(CaseViews* views, bool fresh) {

@@ -15,9 +15,9 @@ namespace tensorcask::benchmarks {
 struct StridedCase {
   std::string name;
   DType dtype;
-  std::vector<int64_t> dims;   // of the dense source
+  std::vector<int64_t> dims;   // those of the dense source
   std::vector<int64_t> order;  // axis i of the view is axis order[i] of the source
-  int64_t step = 1;            // of the view's last axis: each element, each second one ...
+  int64_t step = 1;            // the step of the view's last axis: each element, each second one ...
   int64_t repeat = 0;          // an axis of this size and stride 0 before the others; 0: none
   bool fresh = false;          // into memory allocated for it
   double bar = 0;              // times memcpy of the bytes of the result

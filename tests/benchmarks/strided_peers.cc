@@ -96,7 +96,7 @@ class Contest {
     for (size_t i = 0; i < views_.from.buffer()->size_bytes() / size; ++i) {
       const auto value = static_cast<float>(i + 1);
       for (size_t part = 0; part < size; part += sizeof(value)) {
-        const auto whole = static_cast<uint32_t>(128 + i * 40503 % 65521 % 32000);  // of 2 bytes: an ordinary bfloat16
+        const auto whole = static_cast<uint32_t>(128 + i * 40503 % 65521 % 32000);  // 2 bytes: an ordinary bfloat16
         std::memcpy(from + i * size + part, size < sizeof(value) ? static_cast<const void*>(&whole) : &value,
                     std::min(size, sizeof(value)));
       }
@@ -145,7 +145,7 @@ Figures Nanoseconds(const Contest& contest, int rounds) {
   return figures;
 }
 
-// Of the first `contenders`; infinity if none of them has such a copy.
+// The best of the first `contenders`; infinity if none of them has such a copy.
 double BestPeer(const Figures& figures, size_t contenders = kContenders) {
   double best = std::numeric_limits<double>::infinity();
   for (size_t i = 1; i < contenders; ++i) best = figures[i] < 0 ? best : std::min(best, figures[i]);

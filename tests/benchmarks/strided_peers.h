@@ -17,8 +17,8 @@ struct PeerCase {
   StridedCase copied;
   size_t element_size = 0;       // bytes
   bool to_bfloat16 = false;      // converts float32 to bfloat16 on the way
-  std::vector<int64_t> dims;     // of the view
-  std::vector<int64_t> strides;  // of the view
+  std::vector<int64_t> dims;     // those of the view
+  std::vector<int64_t> strides;  // those of the view
   const void* from = nullptr;    // the dense source
   void* to = nullptr;            // row-major; not for fresh copies, which bring their own memory
 };

@@ -28,7 +28,7 @@ enum class Form { kPlain, kSliced, kExtensionOnly };
 
 struct Named {
   std::string name;
-  Tensor tensor;  // of two axes, if it is sliced or extension-only
+  Tensor tensor;  // has two axes, if it is sliced or extension-only
   Form form = Form::kPlain;
 };
 

@@ -19,9 +19,9 @@ namespace tensorcask::testing {
 
 struct CrashFindings {
   absl::Status run;            // what the work itself came to
-  int64_t operations = 0;      // of the work; a crash is tried before each and after the last
+  int64_t operations = 0;      // those of the work; a crash is tried before each and after the last
   int64_t states = 0;          // looked at
-  int64_t distinct = 0;        // of them; the rest had been looked at before
+  int64_t distinct = 0;        // how many of them; the rest had been looked at before
   int64_t violations = 0;      // states that break a promise
   std::string first;           // the first of them: the state, and what is wrong
   bool mutation_done = false;  // the mutant reached its mutation

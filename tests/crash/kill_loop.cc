@@ -131,7 +131,7 @@ class Inspector {
     }
     if (target_ == KillTarget::kOverwrite) return SaveOverAll();
     ClearAway();
-    ++next_;  // of a name that no interrupted save has
+    ++next_;  // a name that no interrupted save has
   }
 
  private:
@@ -202,7 +202,7 @@ class Inspector {
   // The next save, which is not killed, clears away what the kill left.
   void SaveOverAll() {
     report_.left_bytes += BytesOfOthers(&report_.leftovers);
-    ++next_;  // of a version that no interrupted save has
+    ++next_;  // a version that no interrupted save has
     const absl::Status saved =
         SaveContent(PrefixOf(folder_, target_, next_), kContent, next_, WriterOptions(target_, FileSystem::Posix()));
     if (!saved.ok()) return Fail(absl::StrCat("saving again: ", saved.ToString()));

@@ -30,7 +30,7 @@ struct KillReport {
   int kills = 0;
   int64_t saves = 0;        // told by the child
   int64_t leftovers = 0;    // temporary files found
-  int64_t left_bytes = 0;   // of all files that a kill left, but for those of the checkpoint (kOverwrite)
+  int64_t left_bytes = 0;   // all files that a kill left, except those of the checkpoint (kOverwrite)
   int64_t none = 0;         // kills that left no checkpoint where one stood (kOverwrite); a violation
   int64_t still_left = 0;   // bytes of the files that the next save left of those; a violation
   int64_t unpublished = 0;  // kills that left less than a whole new version

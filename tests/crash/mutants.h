@@ -23,7 +23,7 @@ std::vector<MutantVerdict> TryMutants();
 struct FaultVerdict {
   std::string name;  // "overwrite: sync 2 fails"
   bool possible = false;
-  CrashFindings found;  // of the code as it is
+  CrashFindings found;  // what was found in the code as it is
 };
 
 // The faults that some of the mistakes are about, with the code as it is: which has to bear them. That a mutant is

@@ -26,7 +26,7 @@
 namespace tensorcask::torch {
 namespace {
 
-// Of how many boxes an element is a part. `element`: its row-major number.
+// How many boxes contain an element. `element`: its row-major number.
 int CountBoxes(const TensorShape& shape, const std::vector<stored::Box>& boxes, int64_t element) {
   std::vector<int64_t> at(static_cast<size_t>(shape.rank()));
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {

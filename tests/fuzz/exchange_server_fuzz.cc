@@ -53,7 +53,7 @@ using exchange::kFrameHeaderBytes;
 using exchange::MessageBody;
 
 constexpr size_t kMaxSteps = 200;
-constexpr size_t kMaxClients = 5;  // of the input; the server takes more
+constexpr size_t kMaxClients = 5;  // for the input; the server accepts more
 constexpr size_t kLargeBytes = size_t{3} << 20;
 constexpr absl::Duration kLong = absl::Seconds(10);
 
@@ -192,8 +192,8 @@ class Client {
   }
 
   std::optional<UnixSocket> socket_;
-  uint64_t sequence_ = 0;  // of the next frame
-  std::string rest_;       // of a frame that has begun
+  uint64_t sequence_ = 0;  // that of the next frame
+  std::string rest_;       // the rest of a frame that has begun
   std::string received_;
   uint64_t num_received_ = 0;
 };

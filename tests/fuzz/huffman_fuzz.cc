@@ -33,7 +33,7 @@ std::string Encode(absl::string_view plane, absl::string_view tables) {
   const absl::StatusOr<const HuffmanPlan*> own = planner.Plan(plane);
   FUZZ_CHECK(own.ok(), own.status().ToString());
   const HuffmanPlan plan = tables.empty() ? **own : testing::PlanByHand(plane, tables);
-  std::vector<char> out(plan.bytes);  // of exactly its size, as all blocks here
+  std::vector<char> out(plan.bytes);  // exactly its size, as for all blocks here
   const absl::StatusOr<size_t> size = HuffmanEncoder().Encode(plane, plan, out.data());
   FUZZ_CHECK(size.ok() && *size <= out.size(), "more than the plan said");
   return std::string(out.data(), *size);

@@ -11,7 +11,7 @@
 namespace tensorcask::testing {
 namespace {
 
-using Codes = std::map<std::string, char>;  // of '0' and '1'
+using Codes = std::map<std::string, char>;  // codes are texts of '0' and '1'
 
 size_t Byte(absl::string_view bytes, size_t at) { return static_cast<uint8_t>(bytes[at]); }
 
@@ -43,7 +43,7 @@ std::optional<Codes> TakeTable(absl::string_view* bytes) {
   bytes->remove_prefix(size);
   Codes codes;
   double sum = 0;
-  uint32_t next = 0;  // of 11 bits
+  uint32_t next = 0;  // the next code, of 11 bits
   for (size_t length = 1; length < 16; ++length) {
     for (size_t i = 0; i < lengths.size(); ++i) {
       if (lengths[i] != length) continue;

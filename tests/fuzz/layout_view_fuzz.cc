@@ -29,7 +29,7 @@
 namespace tensorcask::testing {
 namespace {
 
-constexpr int64_t kMaxElements = 4096;  // of what is looked at one by one; a view may repeat elements without end
+constexpr int64_t kMaxElements = 4096;  // looked at one by one; a view may repeat elements without end
 
 // Numbers of the elements, from the start of the buffer, in row-major order.
 std::vector<int64_t> ElementsOf(const Layout& layout) {

@@ -17,7 +17,7 @@ using checkpoint::kBlockTrailerBytes;
 using checkpoint::kFooterBytes;
 using checkpoint::ParseHandle;
 
-constexpr int kMaxBlocks = 64;  // of a seed; a broken index may name one block very often
+constexpr int kMaxBlocks = 64;  // for a seed; a broken index may name one block very often
 
 // Calls fn(suffix, value) for each entry of the block, up to the first that is broken.
 void ForEachEntry(absl::Span<char> block, absl::FunctionRef<void(absl::string_view, absl::Span<char>)> fn) {

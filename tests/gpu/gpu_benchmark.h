@@ -39,7 +39,7 @@ struct Bench {
   bool small = false;      // sizes for a test of this program
   double seconds = 2;      // for the rounds of one figure
   std::string folder;      // for files; empty: chosen
-  size_t num_threads = 8;  // of the saves and loads with threads
+  size_t num_threads = 8;  // for the saves and loads with threads
 
   size_t copy_bytes() const { return small ? 4 * kMiB : 1024 * kMiB; }
 };

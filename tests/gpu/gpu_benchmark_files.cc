@@ -45,7 +45,7 @@
 namespace tensorcask::benchmarks {
 namespace {
 
-constexpr size_t kPieceBytes = 1 * kMiB;  // of a write() and a read() of the limits
+constexpr size_t kPieceBytes = 1 * kMiB;  // for each write() and read() of the limits
 
 std::string NameOf(size_t i) { return absl::StrCat("layer", i, "/kernel"); }
 

@@ -42,7 +42,7 @@ std::ostream& operator<<(std::ostream& out, DeviceKind kind);
 
 inline constexpr size_t kMiB = size_t{1} << 20;
 
-class Gate;  // of gpu_device.cc
+class Gate;  // in gpu_device.cc
 
 class GpuTest : public ::testing::TestWithParam<DeviceKind> {
  protected:

@@ -37,7 +37,7 @@ struct Unit {
   size_t op = 0;
   bool is_name = false;
   uint64_t offset = 0;  // in the file
-  size_t bytes = 1;     // of the page; 1 for a name
+  size_t bytes = 1;     // the size of the page; 1 for a name
 };
 
 // The disk before the crash: what is durable, and what may be lost.
@@ -167,7 +167,7 @@ class Disk {
   const std::vector<CrashOp>& log_;
   std::map<std::string, int> names_;  // durable
   std::vector<std::string> files_;    // durable bytes of each file
-  std::vector<size_t> sizes_;         // of each file, as its writer sees it
+  std::vector<size_t> sizes_;         // the size of each file, as its writer sees it
   std::vector<Unit> units_;           // not durable, in the order of the log
   std::set<size_t> dropped_;          // writes that a failed sync gave up
 };

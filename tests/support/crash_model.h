@@ -46,7 +46,7 @@ struct CrashState {
   std::map<std::string, std::string> files;  // bytes by path
 
   void Restore(MemoryFileSystem* to) const;
-  uint64_t Fingerprint() const;  // of folders and files
+  uint64_t Fingerprint() const;  // a hash of folders and files
 };
 
 struct CrashSampling {

@@ -26,7 +26,7 @@ namespace tensorcask::testing {
 class DiscardingFileSystem final : public FileSystem {
  public:
   std::optional<uint64_t> SizeOfFile(const std::string& path) const;  // empty if there is no such file
-  std::vector<std::string> Paths() const;                             // of all files, sorted
+  std::vector<std::string> Paths() const;                             // the paths of all files, sorted
   uint64_t bytes_written() const;                                     // in total, removed files included
   size_t open_handles() const;
 

@@ -66,8 +66,9 @@ class FaultyFileSystem final : public FileSystem {
 
   struct Record {
     FileOperation operation;
-    std::string path;  // of handles, that they were opened or created by; of Rename and Link, "FROM -> TO"; of Unmap,
-                       // that of Map
+    // For handles, the path that they were opened or created by; for Rename and Link, "FROM -> TO"; for Unmap, that of
+    // Map.
+    std::string path;
     IoResult result = 0;    // as answered
     bool injected = false;  // the answer is a fault of ours
   };
@@ -98,7 +99,7 @@ class FaultyFileSystem final : public FileSystem {
   // ---- What happened ------------------------------------------------------------------------------------------------
 
   int64_t operations() const;                         // begun since the beginning
-  int64_t operations(FileOperation operation) const;  // of that kind
+  int64_t operations(FileOperation operation) const;  // how many there were of that kind
   int64_t faults() const;                             // made by FailAt
   size_t open_handles() const;                        // handles and mappings not yet given back
   uint64_t bytes_read() const;                        // moved by ReadAt, and by Append and WriteAt

@@ -2,7 +2,7 @@
 //
 //   LyingServer server;
 //   server.Put("bucket/model.npy", bytes);                       // http://127.0.0.1:PORT/bucket/model.npy
-//   server.LieAt(2, [](Exchange* exchange) {                     // of the third request
+//   server.LieAt(2, [](Exchange* exchange) {                     // the answer to the third request
 //     exchange->Work();                                          // does what is asked for
 //     exchange->end = Exchange::End::kClose;                     // and does not say so
 //   });
@@ -46,7 +46,7 @@ class LyingServer : public ObjectServer {
   void LieAlways(Lie lie) { LieFrom(0, std::move(lie)); }
   void TellTheTruth();
   std::vector<ServerRequest> requests() const;  // without their bodies
-  std::vector<std::string> Kinds() const;       // of all requests
+  std::vector<std::string> Kinds() const;       // those of all requests
   size_t num_requests() const;
   void ForgetRequests();
 

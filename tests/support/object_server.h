@@ -44,7 +44,7 @@ class ObjectServer {
   std::atomic<bool> ignores_ranges{false};    // as a simple web server does
   std::atomic<bool> repeats_complete{true};   // false: a second complete gets 404, as MinIO answers
   std::atomic<bool> lies_about_abort{false};  // 204 for an upload that is completed, as MinIO answers
-  std::atomic<size_t> page_keys{1000};        // of a page of a list
+  std::atomic<size_t> page_keys{1000};        // keys on a page of a list
 
  private:
   struct Object {

@@ -49,7 +49,7 @@ using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
 constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
-constexpr char kName[] = "m";  // of the tensor in formats of one tensor, too: it is that of the file
+constexpr char kName[] = "m";  // also the tensor in formats of one tensor: it is that of the file
 
 std::string Extension(absl::string_view format) {
   if (format == "checkpoint") return "";

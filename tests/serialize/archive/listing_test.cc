@@ -148,7 +148,7 @@ TEST(RecordStream, RefusesMoreBytesThanItMayRead) {
   const std::string path = folder.Path("m.tfrecord");
   ASSERT_OK(Save(path, RecordsArchiveFormat(), {"a", "b"}));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, Stream(path));
-  constexpr uint64_t kFrameBytes = 16;  // of a record, which the limit does not count
+  constexpr uint64_t kFrameBytes = 16;  // the frame of a record, which the limit does not count
   uint64_t bytes = 0;
   for (const ArchiveEntry& entry : reader->entries()) bytes += entry.stored_bytes - kFrameBytes;
   EXPECT_OK(Stream(path, bytes));

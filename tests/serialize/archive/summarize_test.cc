@@ -137,7 +137,7 @@ TEST(ElementTotals, OfBytesAreThoseOfWideIntegers) {
     EXPECT_EQ(a.zeros, b.zeros);
     EXPECT_EQ(a.min, b.min);
     EXPECT_EQ(a.max, b.max);
-    EXPECT_EQ(a.sum, b.sum);  // of integers, and so exact
+    EXPECT_EQ(a.sum, b.sum);  // sums of integers, and so exact
     EXPECT_EQ(a.squares, b.squares);
   }
 }

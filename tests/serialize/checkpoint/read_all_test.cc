@@ -60,7 +60,7 @@ TEST(ReadAll, GivesAllByName) {
 TEST(ReadAll, TakesWhatIsWanted) {
   MemoryFileSystem files;
   BundleForge bundle = Many();
-  bundle.data[4] ^= 1;  // of t199
+  bundle.data[4] ^= 1;  // a byte of t199
   bundle.Put(&files);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files));
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointNamedTensor> some,

@@ -187,7 +187,7 @@ TEST(Reader, VerifiesEachTensorOnce) {
   MemoryFileSystem files;
   ASSERT_OK(Save("/m", SampleTensors(1), WriteTo(&files)));
   std::string data = BytesOf(files, kData);
-  data[0] ^= 1;  // of dense/kernel
+  data[0] ^= 1;  // a byte of dense/kernel
   ASSERT_OK_AND_ASSIGN(const CheckpointReader before, OpenIn(&files));
   ASSERT_OK(before.Read("dense/kernel"));
   files.Put(kData, data);

@@ -55,7 +55,7 @@ struct Range {
 
 // Where the parts of each tensor lie in an intact checkpoint.
 struct Tensors {
-  std::map<std::string, std::vector<Range>> blocks;  // of the index, by tensor: those with its entries
+  std::map<std::string, std::vector<Range>> blocks;  // blocks of the index, by tensor: those with its entries
   std::map<std::string, std::vector<Range>> data;
   std::vector<Range> all_blocks;
 };

@@ -201,7 +201,7 @@ TEST_F(SalvageOne, NothingIsWhole) {
   EXPECT_THAT(salvaged.report.lost, SizeIs(1));
 }
 
-// Of an index of one block that was cut off the front is there, in which no checksum confirms anything.
+// An index of one block was cut off: its front is there, and no checksum confirms anything in it.
 TEST_F(SalvageOne, TensorsOfACutIndexWhoseDataIsWhole) {
   Put(Own(2, 1, 0));
   const std::string index = BytesOf(files_, "/m.index");

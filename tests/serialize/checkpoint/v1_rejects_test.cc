@@ -255,7 +255,7 @@ TEST(V1Reader, Limits) {
 }
 
 // A list of a few bytes a piece, which would take a hundred times as much in memory.
-// Of small numbers a byte each is stored, and eight are decoded.
+// Small numbers are stored in a byte each, and decoded to eight.
 TEST(V1Reader, ReadAllMeasuresWhatIsDecoded) {
   V1Content content;
   for (const char* name : {"a", "b"}) content.Add(name, *Tensor::Zeros(DType::kInt64, TensorShape({1000})));

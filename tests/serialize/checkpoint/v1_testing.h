@@ -30,7 +30,7 @@
 
 namespace tensorcask::testing {
 
-using Content = std::map<std::string, std::string>;  // of a table
+using Content = std::map<std::string, std::string>;  // the content of a table
 using Opened = absl::StatusOr<std::unique_ptr<checkpoint::ReaderImpl>>;
 inline std::string SliceMessage(const TensorSlice& slice) {
   TensorSliceProto proto;

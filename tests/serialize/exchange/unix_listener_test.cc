@@ -236,7 +236,7 @@ TEST_F(UnixListenerTest, AMovedSocketKnowsItsPeer) {
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
 }
 
-// Of several servers that find a dead one's socket, one listens and no other takes its place.
+// If several servers find the socket of a dead one, one listens and no other replaces it.
 TEST_F(UnixListenerTest, ServersThatStartTogether) {
   for (int round = 0; round < 20; ++round) {
     BareSocket(path_, bind);

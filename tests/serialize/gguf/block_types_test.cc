@@ -50,7 +50,7 @@ struct Golden {
   uint32_t id;
   absl::string_view name;
   std::vector<int> halves;  // places of halves in a block
-  uint32_t crc32c;          // of the float32 elements of kBlocks blocks
+  uint32_t crc32c;          // that of the float32 elements of kBlocks blocks
 };
 
 const Golden kGolden[] = {

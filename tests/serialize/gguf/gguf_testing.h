@@ -42,7 +42,7 @@ enum GgufValueType : uint32_t {
 struct GgufFile {
   uint32_t version = 3;
   bool big_endian = false;
-  uint64_t alignment = 32;  // of the data; a key says it only if the test adds one
+  uint64_t alignment = 32;  // that of the data; a key says it only if the test adds one
   uint64_t num_keys = 0;
   uint64_t num_tensors = 0;
   std::string keys;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kLarge = size_t{512} << 10;
 
-// Of so many bytes.
+// The time to write so many bytes, in nanoseconds.
 uint64_t Fast(size_t bytes) { return bytes / 5; }  // 5 GB/s
 uint64_t Slow(size_t bytes) { return 3 * bytes; }
 

@@ -429,7 +429,7 @@ const Reject kRejects[] = {
 INSTANTIATE_TEST_SUITE_P(Bad, HuffmanDecoderRejects, ::testing::ValuesIn(kRejects),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Of what differs from something good in a few bits, or is cut off, both readers take the same.
+// Both readers accept the same of the inputs that differ from a good one in a few bits, or are cut off.
 TEST(HuffmanDecoder, AgreesWithTheBook) {
   int taken = 0;
   for (uint32_t seed = 0; seed < 3000; ++seed) {

@@ -24,7 +24,7 @@ namespace {
 using testing::ElementsAre;
 
 using Bytes = std::vector<uint8_t>;
-using Numbers = std::vector<uint64_t>;  // of any size: the bytes above are 0
+using Numbers = std::vector<uint64_t>;  // numbers of any size: the bytes above are 0
 
 constexpr int kSizes[] = {1, 2, 4, 8};
 constexpr NumberOrder kOrders[] = {NumberOrder::kFloat, NumberOrder::kInteger};

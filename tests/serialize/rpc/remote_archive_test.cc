@@ -163,7 +163,7 @@ TEST_F(RemoteArchiveTest, ReadsMetadataAloneAndKeepsStrides) {
   EXPECT_EQ(text.metadata, of_text);
 }
 
-// Of any size, from few calls.
+// Blocks of any size come from few calls.
 TEST_F(RemoteArchiveTest, ReadsBlocksFromFewCalls) {
   const Tensor w = Counting(TensorShape({3, 2500, 1000}));  // 30 MB: windows that divide the second axis
   ASSERT_OK(

@@ -238,7 +238,7 @@ TEST(ShardedLoadTest, FourRanksOfAHostReadWhatTheyShareOnce) {
 TEST(ShardedLoadTest, AllRanksGetTheErrorOfTheRankThatReadsForThem) {
   MemoryFileSystem memory;
   const Model model = SavedModel(&memory);
-  // Of each data file one read fails, whichever rank makes it.
+  // One read of each data file fails, whichever rank makes it.
   for (const std::string part : {"0", "1"}) {
     FaultyFileSystem files(&memory);
     std::atomic<bool> failed{false};

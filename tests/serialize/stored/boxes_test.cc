@@ -188,7 +188,7 @@ TEST(BoxesTest, RowsAreWholeBoxesInOrder) {
   EXPECT_FALSE(AreRows(TensorShape({4, 6}), {{{0, 0}, {4, 1}}, {{0, 1}, {4, 5}}}));
 }
 
-// Of many boxes each is compared with few others: this takes seconds if it is not so.
+// Each of many boxes is compared with few others: otherwise this takes seconds.
 TEST(BoxesTest, AGridOfManyBoxes) {
   constexpr int64_t kSide = 320;
   std::vector<Box> boxes;

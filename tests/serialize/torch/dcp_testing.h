@@ -51,7 +51,7 @@ class DcpBuilder {
     std::string layout = "torch.strided";
     std::vector<int32_t> size;
     std::vector<DcpBox> boxes;
-    DcpPlace place;  // of a value
+    DcpPlace place;  // that of a value
     Path path = {};
   };
 

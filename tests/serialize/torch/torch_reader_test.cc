@@ -288,7 +288,7 @@ TEST(TorchReaderTest, TensorsOfNumpyArraysAreInThePickle) {
                                   TorchZip(value, {{"0", big}}, {{"byteorder", "big"}})}) {
     const absl::StatusOr<TorchReader> reader = OpenBytes(file);
     ASSERT_TRUE(reader.ok()) << reader.status();
-    EXPECT_THAT(reader->notes(), ElementsAre(HasSubstr("20 of ")));  // of the storage of "plain"
+    EXPECT_THAT(reader->notes(), ElementsAre(HasSubstr("20 of ")));  // bytes of the storage of "plain"
     const TorchEntry* const entry = reader->FindEntry("f32");
     ASSERT_NE(entry, nullptr);
     EXPECT_EQ(entry->device, "xla:1");

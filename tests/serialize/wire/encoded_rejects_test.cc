@@ -38,7 +38,7 @@ using Code = absl::StatusCode;
 
 struct RejectCase {
   const char* name;
-  std::function<void(TensorProto*)> change;  // of an encoded int16 [20,30]
+  std::function<void(TensorProto*)> change;  // changes an encoded int16 [20,30]
   Code code;
   const char* says;
 };

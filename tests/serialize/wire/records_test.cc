@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(Damages, RecordsReject, ::testing::ValuesIn(kDamages),
 TEST(Records, EveryPrefixAndEveryChangedByteIsFound) {
   const std::vector<std::string> whole = {"abc", "", std::string(40, 'x')};
   const std::string bytes = Written(whole);
-  const std::vector<size_t> ends = {0, 19, 35, bytes.size()};  // of records
+  const std::vector<size_t> ends = {0, 19, 35, bytes.size()};  // where records end
   std::vector<std::string> records;
   for (size_t size = 0; size < bytes.size(); ++size) {
     SCOPED_TRACE(size);

@@ -200,7 +200,7 @@ void Set(std::string* bytes, size_t at, T value) {
 struct Lie {
   const char* name;
   std::function<void(std::string*)> tell;
-  Code code;         // of the first member
+  Code code;         // that of the first member
   const char* says;  // or the reason of the end
   size_t members;    // that are listed
 };

@@ -10,7 +10,7 @@ namespace {
 
 struct Row {
   ChecksumKind kind;
-  uint32_t of_digits;  // of "123456789", as the specification of the algorithm gives it
+  uint32_t of_digits;  // that of "123456789", as the specification of the algorithm gives it
 };
 constexpr Row kRows[] = {
     {ChecksumKind::kCrc32c, 0xe3069283}, {ChecksumKind::kMaskedCrc32c, 0xe3069283}, {ChecksumKind::kCrc32, 0xcbf43926}};

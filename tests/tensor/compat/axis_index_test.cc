@@ -25,7 +25,7 @@ const AxisIndex kAll = AxisIndex::All();
 struct IndexCase {
   const char* name;
   std::vector<AxisIndex> index;
-  const char* expected;  // of [3,4,5]
+  const char* expected;  // the view of [3,4,5]
 };
 class IndexViewOf345 : public ::testing::TestWithParam<IndexCase> {};
 

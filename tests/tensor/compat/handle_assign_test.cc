@@ -40,7 +40,7 @@ struct AssignCase {
   const char* name;
   std::vector<AxisIndex> index;
   TensorView value;
-  Floats expected;  // of [[1,2,3],[4,5,6]]
+  Floats expected;  // what becomes of [[1,2,3],[4,5,6]]
 };
 class Assign : public ::testing::TestWithParam<AssignCase> {};
 

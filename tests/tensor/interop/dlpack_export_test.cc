@@ -67,7 +67,7 @@ DLPackExportOptions Copying(DLPackCopy copy) {
 
 struct FieldsCase {
   const char* name;
-  TensorView (*make)(const TensorView& view);  // of float32 [2,3] 0 ... 5
+  TensorView (*make)(const TensorView& view);  // gets float32 [2,3] 0 ... 5
   std::vector<int64_t> dims;
   std::vector<int64_t> strides;
   int first;  // the element that data points at

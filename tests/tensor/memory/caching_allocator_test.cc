@@ -95,7 +95,7 @@ TEST_F(CachingAllocatorTest, TheBestFitIsTheSmallestBlockThenTheLowestAddress) {
   const std::vector<size_t> sizes = {4096, 512, 2048, 512, 1024, 512, 2048, 512};
   for (const size_t bytes : sizes) blocks.push_back(New(bytes));
   for (const size_t i : {0, 6, 2, 4}) Delete(blocks[i], sizes[i]);
-  EXPECT_EQ(New(1536), blocks[2]);  // of 2048 twice: the lower address
+  EXPECT_EQ(New(1536), blocks[2]);  // two blocks of 2048: the one at the lower address
   EXPECT_EQ(New(1024), blocks[4]);
   EXPECT_EQ(New(2048), blocks[6]);
   EXPECT_EQ(New(513), blocks[0]);

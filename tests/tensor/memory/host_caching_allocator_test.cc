@@ -105,7 +105,7 @@ TEST(HostCachingAllocator, ReturnsKeptBlocksBeforeItFails) {
 }
 
 TEST(HostCachingAllocator, AThreadKeepsTheLastLargerBlocks) {
-  constexpr size_t kBytes = 100000;  // of the first; each other one has 64 more
+  constexpr size_t kBytes = 100000;  // the size of the first; each other one has 64 more
   const auto below = MakeRef<FailingAllocator>();
   const RefPtr<HostCachingAllocator> cache = HostCachingAllocator::Make(below);
   constexpr size_t kBlocks = HostCachingAllocator::kLargePerThread + 1;

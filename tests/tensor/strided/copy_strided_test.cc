@@ -213,7 +213,7 @@ TEST(CopyStrided, TransposesRectanglesOfAllSizes) {
     for (const int64_t columns : sizes) {
       if (rows * columns > 40000) continue;
       const DType dtype = kDTypes[++seed % std::size(kDTypes)];
-      const int64_t padding = seed % 3 == 0 ? 0 : seed % 64;  // of a row
+      const int64_t padding = seed % 3 == 0 ? 0 : seed % 64;  // after each row
       const Layout from = *Layout::Create({rows, columns}, {columns + padding, 1}, padding / 2);
       ExpectCopies(dtype, *from.Transpose(0, 1), Layout::RowMajor(TensorShape({columns, rows})), seed);
       const Layout padded = *Layout::Create({columns, rows}, {rows + 64, 1}, padding % 2 == 0 ? 0 : 5);

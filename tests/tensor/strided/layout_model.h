@@ -41,7 +41,7 @@ inline size_t Position(const Numbers& dims, const Numbers& index) {
 
 struct Model {
   Numbers dims;
-  Numbers places;  // of the elements, row-major
+  Numbers places;  // positions of the elements, row-major
 
   static Model Of(const Layout& layout) {
     Model model;

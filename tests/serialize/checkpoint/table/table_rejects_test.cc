@@ -291,7 +291,7 @@ TEST(TableLimits, BoundWhatIsKept) {
   EXPECT_OK(table->Find("a"));
   EXPECT_THAT(table->Find("b"), StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes is 20")));
   limits = DecodeLimits();
-  limits.max_message_bytes = 10;  // of a block that is not compressed, too
+  limits.max_message_bytes = 10;  // also limits a block that is not compressed
   EXPECT_THAT(OpenTable(file, limits), StatusIs(Code::kResourceExhausted, HasSubstr("max_message_bytes is 10")));
   limits = DecodeLimits();
   limits.max_entries = 1;

@@ -143,7 +143,7 @@ TEST_P(SalvageTableOf, EveryByteChanged) {
       const LostRange& lost = found.lost[0];
       ASSERT_TRUE(lost.offset <= i && i < lost.offset + lost.size_bytes);
       if (GetParam()) continue;
-      // Of a block where one byte is wrong, at least the keys behind the other restart can be told.
+      // In a block where one byte is wrong, at least the keys after the other restart can be found.
       for (const Table::Block& block : table.blocks) {
         if (i < block.handle.offset || i >= block.end()) continue;
         const size_t half = block.entries.size() / 2;
