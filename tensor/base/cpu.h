@@ -64,7 +64,7 @@ namespace internal {
 CpuFeatures LimitFeatures(CpuFeatures features, absl::string_view level);
 
 enum class CpuMaker { kUnknown, kAmd, kIntel };
-// Of a processor by this maker whose caches have these sizes. A size of 0 or less is unknown.
+// The tuning for a processor by this maker whose caches have these sizes. A size of 0 or less is unknown.
 CpuTuning TuningFor(CpuMaker maker, int64_t l1_bytes, int64_t l2_bytes);
 }  // namespace internal
 

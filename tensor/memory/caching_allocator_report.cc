@@ -75,7 +75,7 @@ MemorySnapshot CachingAllocator::Snapshot() const {
   snapshot.device_index = backend_->device().index;
   for (const auto& entry : blocks_) {
     const Block* block = entry.second.get();
-    // Of an expandable segment, each run of mapped blocks is shown as a segment.
+    // Each run of mapped blocks of an expandable segment is shown as a segment.
     if (!block->mapped || (block->previous != nullptr && block->previous->mapped)) continue;
     MemorySegment segment;
     segment.address = reinterpret_cast<uintptr_t>(block->start);

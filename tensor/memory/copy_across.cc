@@ -27,7 +27,7 @@ DeviceMemory* MemoryOf(const TensorView& view) {
 
 DeviceBackend* BackendOf(const DeviceMemory* memory) { return memory == nullptr ? nullptr : memory->backend(); }
 
-// Of views on one root.
+// Requires: both views are on one root.
 bool RangesOverlap(const TensorView& a, const TensorView& b) {
   const size_t a_begin = a.buffer()->offset_bytes() + a.bounds().begin;
   const size_t a_end = a.buffer()->offset_bytes() + a.bounds().end;

@@ -29,7 +29,7 @@ using Cache = HostCachingAllocator;
 
 size_t ClassOf(size_t bytes) { return static_cast<size_t>(PoolAllocator::BucketOf(bytes)); }
 size_t ClassBytes(size_t index) { return size_t{32} << index; }
-// Of a block for a larger request. 0 if there is no such number.
+// The size of the block for a larger request. 0 if there is no such number.
 size_t LargeBytes(size_t bytes) {
   return (bytes + Allocator::kAlignment - 1) / Allocator::kAlignment * Allocator::kAlignment;
 }

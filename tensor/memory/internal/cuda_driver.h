@@ -40,7 +40,7 @@ inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr unsigned kCudaHostAllocPortable = 1;
 inline constexpr int kCudaMinVersion = 11000;  // 11.0
 
-// Of virtual memory.
+// The types of virtual memory.
 using CudaMemory = unsigned long long;  // NOLINT(google-runtime-int): a handle
 using CudaFlags = unsigned long long;   // NOLINT(google-runtime-int)
 inline constexpr int kCudaAttributeVirtualMemory = 102;

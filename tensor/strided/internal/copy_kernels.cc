@@ -28,7 +28,7 @@ void Rows(const char* from, int64_t from_outer, char* to, int64_t to_outer, int6
   for (; outer > 0; --outer, from += from_outer, to += to_outer) CopyShort(from, to, bytes);
 }
 
-// Of pairs that lie side by side in the destination: one store for each.
+// Copies pairs that are adjacent in the destination, with one store for each.
 template <size_t kBytes>
 void CopyPairs(const char* from, int64_t from_inner, int64_t from_outer, char* to, int64_t to_outer, int64_t outer,
                const Planes& planes) {

@@ -255,7 +255,7 @@ void CopyPlan::ChooseTiles() {
     } else {
       tile_bytes = num_threads_ > 1 ? kThreadBytes : INT64_MAX;
     }
-    // Of the next tile, or two lines further on in each row of this one.
+    // What is fetched ahead: the next tile, or two lines further on in each row of this one.
     ahead_ = adjacent ? std::min(inner_bytes, row_bytes) / element_bytes_ * inner_.from : 2 * kCacheLine;
   } else if (store_ == Store::kPacked) {
     tile_bytes = kPackedBytes;

@@ -25,8 +25,8 @@ struct Tolerance {
 struct Differences {
   int64_t num_different = 0;
   int64_t first = 0;  // the row-major number of the first element that differs
-  // Of that element, with a tolerance: the distance of the two values, and the distance allowed. NaN if a value is NaN
-  // or the expected one is infinite.
+  // For that element, if there is a tolerance: the distance of the two values, and the distance allowed. NaN if a value
+  // is NaN or the expected one is infinite.
   double first_distance = std::numeric_limits<double>::quiet_NaN();
   double first_allowed = std::numeric_limits<double>::quiet_NaN();
   bool first_are_nans = false;  // both values are NaN
