@@ -29,7 +29,7 @@ namespace {
 using OpenFn = absl::StatusOr<std::unique_ptr<ArchiveReader>> (ArchiveFormat::*)(const std::string&,
                                                                                  const ArchiveReaderOptions&) const;
 
-// Of those whose archives are files.
+// The names of the formats whose archives are files.
 std::string Names(absl::Span<const ArchiveFormat* const> formats, absl::string_view separator) {
   std::vector<absl::string_view> names;
   for (const ArchiveFormat* const format : formats) {

@@ -123,7 +123,7 @@ double SumOfSquares(const T* data, int64_t size) {
     const auto real = static_cast<double>(Real(data[i]));
     double square = real * real;
     if constexpr (kIsComplex<T>) square += static_cast<double>(Imaginary(data[i])) * Imaginary(data[i]);
-    // Of a finite element a square may be infinite.
+    // The square of a finite element may be infinite.
     if (std::isfinite(square) || (std::isfinite(real) && std::isfinite(Imaginary(data[i])))) sums[i % kSums] += square;
   }
   return sums[0] + sums[1] + sums[2] + sums[3];
@@ -179,7 +179,7 @@ class ElementComparer {
     return absl::OkStatus();
   }
 
-  // Of element `place` of a row-major view.
+  // The text of element `place` of a row-major view.
   static std::string Text(const TensorView& view, int64_t place) {
     return internal::SummarizeElements({view.dtype(), view.buffer()->data(), {}, {}, view.offset() + place}, {});
   }

@@ -218,7 +218,7 @@ class Planner {
     return true;
   }
 
-  // Of the first source that has this metadata.
+  // The path of the first source that has this metadata.
   absl::string_view PathWith(const std::string& key) const {
     const auto first = first_with_.find(key);
     return first == first_with_.end() ? "" : absl::string_view(first->second->path());

@@ -30,7 +30,7 @@ void SetOrigin(double value, ElementTotals* totals) {
   totals->origin = totals->min = totals->max = value;
 }
 
-// Of integers of 64 bits. Requires: `size` is not 0.
+// For integers of 64 bits. Requires: `size` is not 0.
 template <typename T>
 void AddExactRange(const T* data, size_t size, ElementTotals* totals) {
   T min = data[0];
@@ -198,7 +198,7 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,popcnt"))) void AddFlo
 }
 #endif
 
-// Of elements of one byte that are integers.
+// Sums over integers of one byte.
 struct ByteSums {
   uint64_t zeros = 0;
   int min = std::numeric_limits<int>::max();

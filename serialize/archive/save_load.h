@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
 
 struct TensorToLoad {
   std::string name;
-  TensorView out;  // of the stored dtype and shape, of any strides, on the host or a device
+  TensorView out;  // has the stored dtype and shape; any strides, on the host or a device
 };
 
 // Reads each tensor into its memory (ArchiveReader::ReadInto). After an error the memory of all of them may have been
@@ -56,7 +56,7 @@ absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const Tens
 
 struct TensorToSave {
   std::string name;
-  TensorView elements;  // of any strides, on the host or a device; stored row-major
+  TensorView elements;  // have any strides, on the host or a device; stored row-major
   TensorMetadata metadata;
 };
 

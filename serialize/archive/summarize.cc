@@ -46,7 +46,7 @@ class Sample {
     const double width = out->max - out->min;
     for (const double value : values_) {
       if (!std::isfinite(value)) continue;
-      // Of a range that overflows double, or that is empty, the first bin has all.
+      // If the range overflows double, or is empty, the first bin has all values.
       const double place = width > 0 && std::isfinite(width) ? (value - out->min) / width : 0;
       const int bin = static_cast<int>(place * TensorStatistics::kBins);
       ++out->histogram[std::clamp(bin, 0, TensorStatistics::kBins - 1)];

@@ -56,7 +56,7 @@ absl::Status CheckDecodedBytes(absl::string_view prefix, const std::vector<Check
 
 // The reader behind it reads to the host.
 struct CheckpointReader::Devices {
-  RefPtr<Allocator> other;  // of tensors that are not for one of `allocators`; also an allocator of the host
+  RefPtr<Allocator> other;  // for tensors that are not for one of `allocators`; also an allocator of the host
   std::vector<RefPtr<Allocator>> allocators;
   DeviceMap map;
 

@@ -85,7 +85,7 @@ class GraphEditor {
         kWithoutGraphHint));
   }
 
-  // Of each attribute its new key, and which nodes are left out: variables without a value.
+  // Chooses the new key of each attribute, and which nodes are left out: variables without a value.
   absl::Status ChooseKeys() {
     for (const ObjectGraph::Node& node : graph_.nodes) {
       std::vector<std::string> keys;

@@ -164,17 +164,17 @@ class CheckpointManager::Impl : public std::enable_shared_from_this<CheckpointMa
   CheckpointManagerOptions options_;
   FileLock lock_;                   // holds nothing where there are no locks
   bool is_open_ = false;            // Start has succeeded
-  std::vector<std::string> notes_;  // of Open
+  std::vector<std::string> notes_;  // what Open found
   // An operation failed, so the folder may hold more or fewer steps than steps_.
   bool in_doubt_ = false;
-  std::map<int64_t, double> times_;  // of steps, from the state file when Open read it
+  std::map<int64_t, double> times_;  // when steps were saved, from the state file that Open read
   double last_preserved_at_ = 0;
   int64_t base_step_ = kNoStep;  // the step that writer.payload.base reads
   // With full_every: the last full step (kNoStep: the next one is full), and how many deltas to it were begun.
   int64_t full_step_ = kNoStep;
   int deltas_ = 0;
   std::shared_ptr<const CheckpointReader> full_reader_;  // null: not opened yet
-  std::optional<int64_t> begun_base_;                    // of the step that is being saved, as Step::base
+  std::optional<int64_t> begun_base_;                    // Step::base of the step that is being saved
 
   // Guards what follows: a save in the background changes it while steps() may read it.
   mutable std::mutex mutex_;

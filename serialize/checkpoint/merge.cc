@@ -200,7 +200,7 @@ class Merger {
   absl::Status ForEachKey(Pass pass, Visitor fn);
   absl::StatusOr<bool> Advance(Pass pass, Source* source) const;
   absl::Status AddSource(const std::string& prefix);
-  // Of a key of several sources: whether its values can be joined, and the joined value.
+  // For a key of several sources: whether its values can be joined, and the joined value.
   absl::Status CheckJoint(absl::Span<Source* const> same) const;
   absl::StatusOr<std::string> Joined(absl::Span<Source* const> same) const;
   absl::Status MergeHeaders(int num_shards, std::string* header) const;

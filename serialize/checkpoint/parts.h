@@ -106,7 +106,7 @@ class JointIndex {
   // Gives the index its name, and removes the data files that only the old index names.
   // Errors: those of Publication::Commit.
   absl::Status Publish();
-  // Of the old checkpoint, after Publish: the paths of the data files that it removed.
+  // After Publish: the paths of the data files of the old checkpoint that it removed.
   const std::vector<std::string>& removed_files() const { return publish_.removed(); }
   void Abandon() { publish_.Abandon(); }  // no effect after Publish
   // After Publish or Abandon: whether the new index has its name, or may have it. The data files must then stay.

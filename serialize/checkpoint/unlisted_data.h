@@ -14,7 +14,7 @@
 
 namespace tensorcask::checkpoint {
 
-// Of `names`, which are those of one folder, sorted.
+// The data files without an index among `names`, which are all names of one folder, sorted.
 std::vector<std::string> DataWithoutIndex(absl::Span<const std::string> names);
 
 // The path of the index of the data file `path`. Requires: `path` is one of a data file.

@@ -173,7 +173,7 @@ class Server::Loop {
     return true;
   }
 
-  // Of large answers at most this many are computed, sent or waited for at once. The other half of the places is for
+  // At most this many large answers are computed, sent or waited for at once. The other half of the places is for
   // clients with small answers: none of them waits there for the memory that large answers share. Without this limit,
   // clients that ask for large answers, and read them just fast enough, would keep all places for as long as they like.
   size_t MaxLargeAnswers() const { return std::max<size_t>(max_clients_ / 2, 1); }

@@ -18,7 +18,7 @@ namespace tensorcask::gguf {
 // changed: those of GgufReader::Open; NotFound for a tensor that is not there; InvalidArgument for names and values
 // that the format cannot hold; AlreadyExists for an options.output that exists; Cancelled; from errno.
 //
-// Of a model in several files the first part gets new keys; a key that other parts repeat changes there, too, and
+// In a model in several files, the first part gets new keys; a key that other parts repeat changes there, too, and
 // split.tensors.count counts what is left. options.output is the name of the first part ("x-00001-of-00003.gguf"), and
 // all parts are written; the first one appears last, so the model is there whole or not at all. Without options.output
 // one part alone is replaced. Errors: also FailedPrecondition if several would change, which no file system replaces at

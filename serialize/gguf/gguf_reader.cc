@@ -193,7 +193,7 @@ class ReaderImpl {
   const DecodeLimits limits_;
   stored::ElementOptions how_;
   std::vector<GgufEntry> entries_;
-  std::vector<const ElementType*> types_;  // of the entries
+  std::vector<const ElementType*> types_;  // those of the entries
   uint64_t header_bytes_ = 0;
 };
 

@@ -122,7 +122,7 @@ class ReaderImpl {
   const Directory directory_;
   const DecodeLimits limits_;
   stored::ElementOptions how_;
-  std::vector<Hdf5Entry> entries_;  // of the datasets, in their order
+  std::vector<Hdf5Entry> entries_;  // for the datasets, in their order
 };
 
 }  // namespace hdf5

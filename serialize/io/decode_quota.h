@@ -42,8 +42,8 @@ class DecodeQuota {
               uint64_t charged = 0);
 
   static DecodeQuota ForFile(const DecodeLimits& limits);  // a quota of max_file_decoded_bytes
-  // Of max_memory_beyond_input. `backed` bytes are not unbacked; `charged` bytes count from the start, whatever the
-  // limit.
+  // A quota of max_memory_beyond_input. `backed` bytes are not unbacked; `charged` bytes count from the start, whatever
+  // the limit.
   static DecodeQuota ForUnbacked(const DecodeLimits& limits, uint64_t backed = 0, uint64_t charged = 0);
 
   // Adds `amount`. Errors: ResourceExhausted, and nothing is added, if the sum would pass the limit.

@@ -16,7 +16,7 @@ namespace tensorcask {
 
 class PieceBuffer {
  public:
-  // Of `total_bytes`, and of no more than `most_bytes`. The bytes are not set. Throws std::bad_alloc.
+  // A buffer of `total_bytes`, but of no more than `most_bytes`. The bytes are not set. Throws std::bad_alloc.
   PieceBuffer(uint64_t total_bytes, size_t most_bytes)
       : size_(static_cast<size_t>(std::min<uint64_t>(total_bytes, most_bytes))),
         data_(static_cast<char*>(::operator new(size_, kPage))) {}

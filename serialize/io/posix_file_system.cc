@@ -227,7 +227,7 @@ class PosixFileSystem final : public FileSystem {
 
   IoResult Link(const std::string& from, const std::string& to) override {
     if (HasNul(from) || HasNul(to)) return -EINVAL;
-    // Of what a symbolic link leads to, as reading has it.
+    // Links what a symbolic link leads to, which is also what a read gets.
     if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return 0;
     // EPERM: a file system without links, a folder, or another user's file (fs.protected_hardlinks).
     if (errno == EPERM || errno == ENOSYS || errno == EMLINK || errno == EXDEV) return -EOPNOTSUPP;

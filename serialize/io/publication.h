@@ -24,7 +24,7 @@
 // The first writer of a name takes NAME.tmp-0000000000000000 and removes the file that a dead writer left there; a
 // second writer at the same time takes a random number.
 //
-// Of several writers that publish the same names without `overwrite`, one wins and the others get AlreadyExists. With
+// If several writers publish the same names without `overwrite`, one wins and the others get AlreadyExists. With
 // `overwrite` the caller must make sure that there is only one writer.
 
 #ifndef TENSORCASK_SERIALIZE_IO_PUBLICATION_H_

@@ -96,7 +96,7 @@ class NpyWriter::Impl {
   FileSink* sink_ = nullptr;
   bool has_array_ = false;
   stored::WriterState state_;
-  // Of an array in pieces.
+  // For an array in pieces.
   std::optional<npy::NpyEncoder> encoder_;
   std::optional<npy::PieceOrder> order_;
   DType dtype_ = DType::kInvalid;

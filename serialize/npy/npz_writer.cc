@@ -149,7 +149,7 @@ class NpzWriter::Impl {
   FileSink* sink_ = nullptr;  // the file of publish_
   std::optional<ZipWriter> zip_;
   stored::WriterState state_;
-  // Of a tensor in pieces, while it is not complete.
+  // For a tensor in pieces, while it is not complete.
   std::optional<npy::NpyEncoder> encoder_;
   std::optional<npy::PieceOrder> order_;
   std::string name_;

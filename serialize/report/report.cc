@@ -96,7 +96,7 @@ absl::StatusOr<std::vector<double>> SingularValuesOf(const ArchiveReader& archiv
   return SingularValues(matrix, [&] { return progress->Add(0); });
 }
 
-// Of the matrices that are chosen. One after another: the elements of one may take 192 MiB.
+// Adds the singular values of the chosen matrices, one after another: the elements of one may take 192 MiB.
 absl::Status AddSingularValues(const ArchiveReader& archive, const ReportOptions& options, ByteProgress* progress,
                                std::vector<ReportRow>* rows) {
   for (ReportRow& row : *rows) {
@@ -121,7 +121,7 @@ struct PairRow {
   std::string detail = "0";
 };
 
-// Of two samples of one shape: the histogram of b - a, and those of a and b in the same parts.
+// JSON for two samples of one shape: the histogram of b - a, and those of a and b in the same parts.
 std::string PairDetail(const TensorProfile& a, const TensorProfile& b, int bins) {
   if (bins == 0 || a.sample.size() != b.sample.size() || a.totals.finite() == 0 || b.totals.finite() == 0) return "0";
   std::vector<double> moved;
@@ -274,7 +274,7 @@ std::string ListOrOne(const std::vector<StepTensor>& series, Text text) {
   return absl::StrCat("[", absl::StrJoin(texts, ","), "]");
 }
 
-// Of samples of one lattice.
+// The norm of now - before, relative to that of `before`, for samples of one lattice.
 double RelativeChange(const std::vector<float>& before, const std::vector<double>& now) {
   if (before.size() != now.size() || now.empty()) return NAN;
   double moved = 0;
@@ -422,7 +422,7 @@ std::string WeightsAmong(const std::vector<std::string>& archives) {
   return "";
 }
 
-// Of a folder whose folders are steps: run/checkpoint-500/model.safetensors.
+// The archives in a folder whose folders are steps: run/checkpoint-500/model.safetensors.
 absl::StatusOr<std::vector<std::string>> FindInFolders(const std::string& path, ArchiveFormats formats,
                                                        FileSystem* file_system) {
   std::vector<std::string> found;

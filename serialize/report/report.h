@@ -42,7 +42,7 @@ namespace tensorcask {
 
 struct ReportOptions {
   std::vector<std::string> include;  // shell patterns for names (of a comparison: those in b); empty: all tensors
-  // Of a comparison: as CompareOptions::rename (archive/compare.h).
+  // For a comparison: as CompareOptions::rename (archive/compare_archives.h).
   std::function<absl::StatusOr<std::string>(absl::string_view)> rename;
   std::vector<std::string> rename_rules;       // `rename` as text, for the commands of the page
   std::vector<std::string> singular_values;    // patterns for names of matrices (of b, of the last step) that get them

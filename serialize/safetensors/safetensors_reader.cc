@@ -123,7 +123,7 @@ absl::StatusOr<std::vector<Tensor>> ReaderImpl::ReadMany(absl::Span<const size_t
     if (!charged.ok()) return At(number, charged);
   }
   std::vector<absl::StatusOr<Tensor>> read(wanted.size());
-  std::vector<Tensor> memory(wanted.size());  // of those that are planned: they are read straight into it
+  std::vector<Tensor> memory(wanted.size());  // for those that are planned: they are read straight into it
   ReadPlan plan;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const std::shared_ptr<const ByteSource>& file = model_->shards[static_cast<size_t>(entry(wanted[i]).shard)].file;

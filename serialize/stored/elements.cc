@@ -32,7 +32,7 @@ namespace {
 constexpr size_t kBlockBytes = size_t{512} << 10;
 // From here one tensor is read by several threads, in parts of this size.
 constexpr size_t kParallelBytes = size_t{8} << 20;
-constexpr size_t kMaxRanges = 4096;  // of one call
+constexpr size_t kMaxRanges = 4096;  // for one call
 
 // So many bytes are read and then checked at a time: more where several pieces are read at once. A multiple of
 // kBlockBytes.

@@ -244,8 +244,8 @@ class DcpReaderImpl {
   // What an entry is: a tensor of the metadata, or a part of a value.
   struct Source {
     bool is_tensor = true;
-    size_t number = 0;  // of the tensors, or of the values
-    size_t part = 0;    // of the tensors of a value
+    size_t number = 0;  // the number among the tensors, or among the values
+    size_t part = 0;    // the number among the tensors of a value
   };
 
   // The boxes of a tensor, one after the other.
@@ -310,7 +310,7 @@ class DcpReaderImpl {
     std::vector<size_t> order_;  // boxes that have elements, from the first row on
     size_t next_ = 0;
     std::shared_ptr<const TorchReader> file_;
-    std::unique_ptr<ElementStream> stream_;  // of the box that is open; null: `whole_` has it
+    std::unique_ptr<ElementStream> stream_;  // for the box that is open; null: `whole_` has it
     std::optional<Tensor> whole_;
     uint64_t whole_bytes_ = 0;
     uint64_t left_ = 0;  // bytes of the box that is open
@@ -531,7 +531,7 @@ class DcpReaderImpl {
   const TorchReaderOptions options_;
   std::vector<std::unique_ptr<const TorchReader>> objects_;  // as metadata_.objects; null: it cannot be read
   std::vector<DcpEntry> entries_;
-  std::vector<Source> sources_;  // of each entry
+  std::vector<Source> sources_;  // the source of each entry
   std::vector<std::string> notes_;
   mutable std::mutex open_mutex_;
   mutable absl::flat_hash_map<const DcpItem*, std::shared_ptr<const TorchReader>> open_;

@@ -239,12 +239,12 @@ class ReaderImpl {
   // What a record is read from.
   struct Opened {
     const ByteSource* source = nullptr;
-    uint64_t offset = 0;  // of the record in it
+    uint64_t offset = 0;  // where the record begins in it
     bool big_endian = false;
-    Checksum checksum;  // of the record, if reading the tensor verifies it
+    Checksum checksum;  // that of the record, if reading the tensor verifies it
     uint64_t storage_id = 0;
-    std::shared_ptr<const std::string> bytes;  // of a record that was inflated
-    std::shared_ptr<const ByteSource> memory;  // of one that was inflated, or is in the pickle
+    std::shared_ptr<const std::string> bytes;  // those of a record that was inflated
+    std::shared_ptr<const ByteSource> memory;  // has one that was inflated, or is in the pickle
   };
 
   static bool HasBits(const TensorPlace& place) { return place.conj || place.neg; }

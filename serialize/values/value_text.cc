@@ -36,7 +36,7 @@ std::string WithBits(absl::string_view name, int bits) {
   return bits == 0 ? std::string(name) : absl::StrCat(name, bits);
 }
 
-// Of a value without items; "" if it has no text.
+// The name of the type of a value without items; "" if it has no text.
 std::string SingleType(ValueKind kind, int bits) {
   switch (kind) {
     case ValueKind::kNone:

@@ -197,7 +197,7 @@ absl::Status CheckDescriptor(const ZipMember& member, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// Of a local header, with the extra fields that programs write.
+// The size of a local header, with the extra fields that programs write.
 uint64_t UsualHeaderBytes(const ZipMember& member) {
   constexpr size_t kUsualExtraBytes = 128;  // at most
   return kLocalBytes + member.name.size() + kUsualExtraBytes;

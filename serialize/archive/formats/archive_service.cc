@@ -54,7 +54,7 @@ absl::StatusOr<DecodedTensor> ArchiveService::Read(size_t index, const TensorSli
   return part;
 }
 
-// Of a slice, too: in formats without random access the whole tensor is read.
+// The same for a slice: in formats without random access the whole tensor is read.
 uint64_t ArchiveService::ReadBytes(size_t index) const { return ElementBytes(*entries_[index].info); }
 
 }  // namespace tensorcask

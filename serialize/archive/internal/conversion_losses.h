@@ -33,7 +33,7 @@ std::optional<ConvertLoss> ValuesMayChange(const ConversionItem& item);
 // The alias `item` of `other` becomes a copy.
 ConvertLoss Untied(const ArchiveFormat& target, const ConversionItem& item, const ConversionItem& other);
 
-// Of the losses of one tensor: whether nothing of it is left.
+// True if nothing of a tensor with these losses is left.
 bool IsWholeTensor(const std::vector<ConvertLoss>& losses);
 
 // InvalidArgument with all losses, and what allow_loss would do, which the second function is told.

@@ -37,8 +37,8 @@ struct CheckpointEntry {
   uint64_t stored_bytes = 0;   // for a sliced tensor: those of all its pieces
   uint32_t masked_crc32c = 0;  // that of the stored bytes; 0 for a sliced tensor, whose pieces have one each
   bool has_metadata = false;   // CheckpointReader::Metadata has a name, a device or attributes
-  // Of an encoded tensor: its level, whether it is a delta, the number of characters of its strings. Null for all other
-  // tensors, and for a payload of a later version.
+  // For an encoded tensor: its level, whether it is a delta, the number of characters of its strings. Null for all
+  // other tensors, and for a payload of a later version.
   std::shared_ptr<const PayloadHeader> payload;
   std::vector<int64_t> strides;     // for an extension-only tensor: as it is stored, in elements; empty: row-major
   std::vector<TensorSlice> slices;  // for a sliced tensor: its pieces, in the order of the index

@@ -50,7 +50,7 @@ struct EntryField {
 struct IndexEntry {
   CheckpointEntry entry;  // without its name; of form kSliced also without shard, offset and size
   int64_t dtype_number = 0;
-  // Of form kExtensionOnly: the layout of the stored elements. The elements of a plain entry are row-major.
+  // For the form kExtensionOnly: the layout of the stored elements. The elements of a plain entry are row-major.
   std::optional<Layout> layout;
   absl::Status readable;  // Unimplemented for a payload of a later version: the reader lists it and cannot read it
   std::string extension;  // a serialized TensorExtension that CheckMessage has passed; DecodeMetadata decodes it

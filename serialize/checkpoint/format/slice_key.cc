@@ -100,7 +100,7 @@ bool ConsumeSigned(absl::string_view* key, int64_t* value) {
   if (length == 0 || length > key->size()) return false;
   uint64_t magnitude = 0;
   for (size_t i = 0; i < length; ++i) magnitude = magnitude << 8 | byte_at(i);
-  // Of up to eight bytes the first 7 x length - 1 bits are the number; of more, the last 64, of which the first is 0.
+  // In up to nine bytes, the last 7 x length - 1 bits are the number; in ten, the last 64, of which the first is 0.
   if (length < 10) magnitude &= (uint64_t{1} << (7 * length - 1)) - 1;
   if (magnitude > INT64_MAX) return false;
   *value = negative ? ~static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);

@@ -25,7 +25,7 @@ absl::Status CheckTarget(const std::string& target, absl::Span<const std::string
   for (const std::string& source : sources) {
     if (LastName(source) != LastName(target)) continue;
     const std::string path = absl::StrCat(FolderOf(source), "/", LastName(probe_path));
-    // Of a file system that hides temporary files (FileSystem::CreateToPublish), only the path tells.
+    // On a file system that hides temporary files (FileSystem::CreateToPublish), only the path tells.
     if (source == target || IsThere(path, file_system))
       return absl::InvalidArgumentError(absl::StrCat(target, ": is ", what, ", ", source));
   }

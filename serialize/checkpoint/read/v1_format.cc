@@ -84,7 +84,7 @@ absl::StatusOr<TensorSlice> SliceFrom(absl::string_view message) {
   return slice;
 }
 
-// Of a SavedTensorSliceMeta.
+// Checks the versions of a SavedTensorSliceMeta.
 absl::Status CheckVersionsIn(absl::string_view meta) {
   Versions versions;
   WireReader reader(meta, kAnyDepth);

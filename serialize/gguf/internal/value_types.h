@@ -40,7 +40,7 @@ inline bool IsSplitKey(absl::string_view name) {
   return name == "split.no" || name == "split.count" || name == "split.tensors.count";
 }
 
-// Of general.alignment.
+// True for values that general.alignment may have.
 inline constexpr bool IsAlignment(uint64_t value) {
   return value != 0 && (value & (value - 1)) == 0 && value <= kMaxAlignment;
 }

@@ -25,7 +25,7 @@ struct Datatype {
   DType dtype = DType::kInvalid;
   bool big_endian = false;
   uint64_t size = 0;  // the size of an element, in bytes
-  // Of kText: what follows the text. NUL bytes or spaces are not part of it.
+  // For kText: what follows the text. NUL bytes or spaces are not part of it.
   enum class Padding { kNulTerminated = 0, kNul = 1, kSpaces = 2 } padding = Padding::kNulTerminated;
   std::string what;
 };

@@ -359,7 +359,7 @@ class StorageReader {
     return FinishChunks();
   }
 
-  // Of a chunk, without what reaches past the shape.
+  // The size of a chunk, without what reaches past the shape.
   uint64_t BytesInShape(uint64_t number) const {
     uint64_t bytes = element_bytes_;
     for (size_t axis = storage_.grid.size(); axis-- > 0;) {

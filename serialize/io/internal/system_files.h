@@ -15,7 +15,7 @@ namespace tensorcask::internal {
 
 // The negative errno, with one number for "not supported": macOS has two.
 IoResult ErrorNow();
-// Of the answer of a system call: negative after an error.
+// The result for the answer of a system call, which is negative after an error.
 IoResult ResultOf(int64_t answer);
 
 // True if the folder lies in /proc, whose links lead to what a process has open.

@@ -34,7 +34,7 @@ class DataCursor {
   virtual absl::Status Finish() { return absl::OkStatus(); }
 };
 
-// Of bytes that lie in the file as they are.
+// Reads bytes that are stored in the file as they are.
 class StoredCursor final : public DataCursor {
  public:
   StoredCursor(const ByteSource* file, uint64_t data_offset) : file_(file), data_offset_(data_offset) {}

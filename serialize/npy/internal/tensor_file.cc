@@ -28,7 +28,7 @@
 namespace tensorcask::npy {
 namespace {
 
-constexpr size_t kLargeBlockBytes = size_t{64} << 20;  // of memory that is filled without work on its bytes
+constexpr size_t kLargeBlockBytes = size_t{64} << 20;  // the most memory that is filled without work on its bytes
 
 // True if the bytes in the file are the elements in memory.
 bool NeedsNoWork(const NpyLeaf& leaf) { return leaf.kind != 'b' && (!leaf.big_endian || leaf.item_bytes == 1); }
@@ -62,7 +62,7 @@ absl::StatusOr<TensorView> InTensorOrder(TensorView view, const NpyHeader& heade
 // The memory that an entry, its leaf and its places in the tables take.
 uint64_t ListedBytes(const NpyEntry& entry, const NpyLeaf& leaf) {
   constexpr uint64_t kTables = 144;     // and what an allocator adds, and a list while it grows
-  constexpr uint64_t kAttribute = 192;  // of the metadata
+  constexpr uint64_t kAttribute = 192;  // an attribute of the metadata
   constexpr uint64_t kStatus = 96;
   return sizeof(NpyEntry) + sizeof(NpyLeaf) + kTables + entry.name.size() + entry.descr.size() +
          sizeof(int64_t) * (static_cast<uint64_t>(entry.shape.rank()) + 2 * leaf.dims.size()) +

@@ -197,7 +197,7 @@ class NameWalk {
     return Replace(field.position, field.end(), absl::StrCat(HeadOf(field.number, replacement->size()), *replacement));
   }
 
-  // Of the message that the walk is in.
+  // Replaces bytes [begin, end) of the message that the walk is in.
   absl::Status Replace(uint64_t begin, uint64_t end, std::string text) {
     budget_.AddIndex(end - begin);
     CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(Splice) + text.size()));

@@ -206,7 +206,7 @@ absl::StatusOr<ExternalData> ReadExternal(WireCursor* cursor, const TensorMessag
   return ParseExternalData(entries);
 }
 
-// Of a tensor with elements in a side file, checks what is known before the file is opened.
+// Checks what is known of a tensor with elements in a side file before the file is opened.
 absl::Status PlaceExternal(TensorMessage* tensor) {
   if (tensor->type->dtype == DType::kString) {
     return absl::UnimplementedError("its strings are in a side file, of which ONNX defines no form");

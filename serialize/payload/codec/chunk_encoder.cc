@@ -147,7 +147,7 @@ class ChunkEncoder::Impl {
     return EncodeAs(estimate.form, numbers, count, estimate.noise, level_ == PayloadLevel::kHigh);
   }
 
-  // Of kDefault.
+  // The effort of level kDefault.
   PlaneEffort Effort() const {
     return type_.kind == NumberKind::kFloat ? PlaneEffort::kLiterals : PlaneEffort::kDefault;
   }

@@ -250,7 +250,8 @@ void Arrange(const uint8_t* from, const uint8_t* row, uint8_t* to) {
     const uint8x16_t places = vcombine_u8(vld1_u8(row), vld1_u8(row));
     CASK_UNROLL
     for (int i = 0; i < kRegisters; ++i) {
-      // Of each byte of the register: the place of its number, and then that of the byte. kEmpty stays beyond them all.
+      // For each byte of the register: the place of its number, and then that of the byte. kEmpty stays beyond them
+      // all.
       alignas(16) uint8_t number_of[16];
       alignas(16) uint8_t byte_of[16];
       CASK_UNROLL

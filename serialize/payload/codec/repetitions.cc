@@ -73,7 +73,7 @@ double ShareOfRuns(const char* numbers, size_t count, size_t number_bytes, uint6
       if (other != i && LoadRun<kWide>(numbers + other * number_bytes, mask) == run) ++found;
     }
   }
-  // Of the runs that occur twice, one in `interval` is found.
+  // One in `interval` of the runs that occur twice is found.
   const double share = static_cast<double>(found) * static_cast<double>(interval) / static_cast<double>(piece * pieces);
   return found < kFewestFound ? 0 : std::min(1.0, share);
 }

@@ -73,7 +73,7 @@ class Worker {
     return absl::OkStatus();
   }
 
-  // Of the last one.
+  // The next three: for the last chunk.
   absl::string_view stored() const { return stored_; }
   bool is_raw() const { return is_raw_; }
   const ChunkName& name() const { return name_; }

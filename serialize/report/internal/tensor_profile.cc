@@ -336,7 +336,7 @@ std::vector<uint64_t> Histogram(absl::Span<const double> values, double low, dou
   const double width = high - low;
   for (const double value : values) {
     if (!std::isfinite(value) || value < low || value > high) continue;
-    // Of a range that overflows double, or that is empty, the first bin has all.
+    // If the range overflows double, or is empty, the first bin has all values.
     const double place = width > 0 && std::isfinite(width) ? (value - low) / width : 0;
     ++counts[static_cast<size_t>(std::clamp(static_cast<int>(place * bins), 0, bins - 1))];
   }

@@ -49,7 +49,8 @@ struct TensorProfile {
   uint64_t saturated = 0;  // elements that are the largest finite number of a float of at most 16 bits, or its negative
   int64_t dead_rows = -1;  // indices of axis 0 whose elements are all zero; -1: the tensor has fewer than two axes
   int64_t dead_columns = -1;  // along axis 1 of a matrix; -1: not counted
-  // Of all elements; tensors of one dtype and shape in one process with the same hash have the same elements.
+  // The hash of all elements. Tensors of one dtype and shape with the same hash have the same elements (in one
+  // process).
   std::array<uint64_t, 2> hash = {};
   std::vector<int64_t> counts;  // how many points of the lattice, along each axis
   std::vector<double> sample;   // row-major
@@ -97,7 +98,7 @@ AxisProfile ProfileAxis(const TensorProfile& profile, size_t axis, int64_t group
 // Moves the values that Quantile(values, q) needs of each q of `qs`, which ascend, to where sorting would move them.
 void SelectForQuantiles(absl::Span<const double> qs, absl::Span<double> values);
 
-// Of sorted values: what NumPy's quantile (method "linear") gives. Requires: not empty, 0 <= q <= 1.
+// The quantile of sorted values, as NumPy's quantile (method "linear") gives it. Requires: not empty, 0 <= q <= 1.
 double Quantile(absl::Span<const double> sorted, double q);
 
 // How many of `values` lie in each of `bins` equal parts of [low, high]; the last part includes `high`. Other values,

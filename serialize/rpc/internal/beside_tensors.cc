@@ -49,7 +49,7 @@ void AppendBytes(uint32_t field, absl::string_view bytes, std::string* message) 
   message->append(bytes.data(), bytes.size());
 }
 
-constexpr uint64_t kEntryMemory = 160;  // of a node of a map, without long texts
+constexpr uint64_t kEntryMemory = 160;  // what a node of a map takes, without long texts
 
 absl::Status NoFileMetadata(const absl::Status& why) {
   return absl::DataLossError(absl::StrCat("the metadata of the file is not a FileMetadata: ", why.message()));

@@ -37,7 +37,7 @@ absl::StatusOr<AddressList> Resolve(const std::string& address) {
   return absl::UnavailableError(absl::StrCat("cannot listen at ", address, ": ", gai_strerror(error)));
 }
 
-// Of an address of IPv4 or IPv6.
+// The port of an address of IPv4 or IPv6.
 in_port_t* PortOf(sockaddr_storage* address) {
   return address->ss_family == AF_INET6 ? &reinterpret_cast<sockaddr_in6*>(address)->sin6_port
                                         : &reinterpret_cast<sockaddr_in*>(address)->sin_port;

@@ -145,7 +145,7 @@ absl::Status FileWriter::CheckComplete() const {
   return absl::OkStatus();
 }
 
-// Of a tensor whose parts came in another order than that of their bytes.
+// Computes the checksum of a tensor whose parts came in another order than that of their bytes.
 absl::Status FileWriter::ChecksumFromFile(size_t number) {
   TensorState& state = states_[number];
   const PlannedTensor& tensor = tensors_[number];

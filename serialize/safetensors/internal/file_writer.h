@@ -58,7 +58,7 @@ class FileWriter {
   // Its elements. Requires: RegisterPart has returned OK; elements of whole bytes.
   absl::Status AddPart(size_t number, const TensorSlice& slice, const TensorView& view);
 
-  // Of the files that Publish makes, the index last.
+  // The paths of the files that Publish makes, the index last.
   std::vector<std::string> paths() const;
 
   // Writes checksums and the index, and gives the files their names.

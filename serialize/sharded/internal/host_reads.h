@@ -58,7 +58,7 @@ class HostReads {
   absl::Status Run(const absl::Status& mine, Handle read, Handle use);
 
  private:
-  // Of a process: its host, and memory with a random number.
+  // What a process tells the others: its host, and memory with a random number.
   struct Address {
     std::string host;  // "": it cannot share memory
     HostMemoryAddress proof;

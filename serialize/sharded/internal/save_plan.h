@@ -32,7 +32,8 @@ std::string EncodeDeclarations(absl::Span<const LocalPiece> pieces, std::vector<
 struct SavePlan {
   struct Piece {
     size_t declared = 0;  // the number of the declaration of this rank
-    // Of the first piece of a tensor in pieces: all of them, whose record its writer adds. Else empty.
+    // For the first piece of a tensor in pieces: all its pieces, whose record the writer of the first one adds. Else
+    // empty.
     std::vector<TensorSlice> slices;
   };
   std::vector<Piece> pieces;  // that this rank writes, in the order of its declarations

@@ -127,7 +127,7 @@ struct NumpyDType {
 };
 
 struct NumpyArray {
-  // Of plain numbers: bool, integers, floats, complex numbers. kInvalid: of others, or they are not known yet.
+  // The dtype of plain numbers: bool, integers, floats, complex numbers. kInvalid: other elements, or not known yet.
   DType dtype = DType::kInvalid;
   Ref size = kNoRef;        // a tuple of integers
   absl::string_view bytes;  // row-major, little-endian

@@ -100,7 +100,7 @@ std::string IdentityOf(const Pickle& pickle, const TensorSource& source, const T
                       absl::StrJoin(place.layout.strides(), ","));
 }
 
-// Of the storage 0 of a part.
+// The id of storage 0 of a part.
 uint64_t FirstStorageId(const TorchFile& file, size_t part) {
   uint64_t first = 0;
   for (size_t before = 0; before < part; ++before) first += file.parts[before].records.size();

@@ -5,7 +5,7 @@
 //   file.parts[0].pickle            // the object that was saved
 //   file.parts[0].records[3]        // where the bytes of its storage 3 are
 //
-// Of an archive that TorchScript wrote, the second part has the constants. Its code is never read.
+// In an archive that TorchScript wrote, the second part has the constants. Its code is never read.
 
 #ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_TORCH_FILE_H_
 #define TENSORCASK_SERIALIZE_TORCH_INTERNAL_TORCH_FILE_H_

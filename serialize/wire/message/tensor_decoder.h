@@ -42,8 +42,8 @@ class TensorDecoder {
   // `fields` and `options` must outlive this.
   TensorDecoder(const TensorFields& fields, const DecodeOptions& options)
       : TensorDecoder(fields, options, options.limits.max_depth, &own_quota_) {}
-  // Of a message in another one, which may have `max_depth` more in it. What it takes is charged to *quota; null: it
-  // has been.
+  // For a message inside another one, which may have `max_depth` more levels in it. Its memory is charged to *quota;
+  // null: it was charged before.
   TensorDecoder(const TensorFields& fields, const DecodeOptions& options, int max_depth, MessageQuota* quota)
       : fields_(fields),
         target_(options),
@@ -107,7 +107,7 @@ class TensorDecoder {
   absl::Status CheckFixedSize();
   absl::Status CheckContent() const;
   absl::Status CheckCount(ValueField field, size_t values_per_element);  // sets num_given_
-  // Of the values of a field of int32.
+  // Checks the values of a field of int32.
   absl::Status CheckRange(ValueField field, int32_t least, int32_t most) const;
   // `bytes`: the size of the elements; `unbacked`: the part of it that no input byte stands for. Empty: beyond int64.
   absl::Status CheckLimits(std::optional<int64_t> bytes, std::optional<int64_t> unbacked) const;

@@ -145,7 +145,7 @@ class JoinedShardsReader final : public ArchiveReader {
 
  private:
   struct Joined {
-    std::vector<size_t> shards;  // of each box
+    std::vector<size_t> shards;  // the shard of each box
     std::vector<stored::Box> boxes;
     absl::Status status;
   };
