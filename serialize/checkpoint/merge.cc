@@ -171,7 +171,7 @@ struct Source {
   std::unique_ptr<TableReader::Cursor> cursor;
   IndexEntry entry;          // at the cursor, if the visit decodes
   uint32_t visited_sum = 0;  // CRC-32C of the keys and values so far
-  uint32_t checked_sum = 0;  // the same of all keys and values when they were decoded
+  uint32_t checked_sum = 0;  // CRC-32C of all keys and values, as they were decoded
 
   absl::string_view key() const { return cursor->key(); }
   absl::string_view value() const { return cursor->value(); }
