@@ -40,6 +40,8 @@ PATTERNS = [
     (r"\babsl::HexStringToBytes\b", ("",), "deprecated in Abseil since 2024: BytesOfHex of tests/support/hex.h"),
     (r"[ \t]+$", ("",), "blanks at the end of the line"),
 ]
+# Comments behind code of the library that only point at something.
+NAMELESS = re.compile(r"\S\s+// (of|to) (it|both|them|these|those|that|all|each|the same)[.,;]?$")
 
 
 def sources(*endings):
@@ -69,6 +71,8 @@ def check_style():
             for pattern, folders, advice in PATTERNS:
                 if path.startswith(folders) and re.search(pattern, bare) and "NOLINT" not in line:
                     problems.append(f"{path}:{number}: {advice}")
+            if path.startswith(LIBRARY) and NAMELESS.search(line):
+                problems.append(f"{path}:{number}: the comment does not name what it is about")
         if path.endswith(".h"):
             guard = "TENSORCASK_" + re.sub(r"[^A-Z0-9]", "_", path.upper()) + "_"
             if not re.search(rf"^#ifndef {guard}\n#define {guard}$", text, re.MULTILINE):
