@@ -156,7 +156,7 @@ void OnnxRows(const Folder& folder) {
   Row("onnx: open 10,000 initializers, each",
       InUnits(
           21, kManyTensors, [&] { Keep(Require(OnnxReader::Open(many)).entries().size()); }, Allocations),
-      50, "x malloc", kOfAllocations);
+      60, "x malloc", kOfAllocations);
 
   std::vector<Tensor> warm;
   std::string content;
