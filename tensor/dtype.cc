@@ -17,7 +17,7 @@ namespace {
 // The names of a dtype in other libraries; empty if a library has no name for it.
 struct Spelling {
   DType dtype;
-  absl::string_view tensorflow;   // DataTypeString (types.cc); in capitals behind "DT_" the name in types.proto
+  absl::string_view tensorflow;   // DataTypeString (types.cc); in capitals after "DT_" the name in types.proto
   absl::string_view numpy;        // without the mark of its byte order
   absl::string_view safetensors;  // "dtype" in the header
   absl::string_view ml_dtypes;    // where it differs from ours

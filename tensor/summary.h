@@ -41,7 +41,7 @@ std::string SummarizeValue(const Tensor& tensor, const SummaryOptions& options =
 
 namespace internal {
 // The elements of a tensor of any strides: the one at index (i, j) is number offset + i * strides[0] + j * strides[1]
-// behind `base`. Objects are of the class of the dtype.
+// after `base`. Objects are of the class of the dtype.
 struct StridedElements {
   DType dtype;
   const void* base;

@@ -15,7 +15,7 @@
 //   tensors stay tied. Fields that the format does not define are left out, with a note. A model in several files gets
 //   new files under new names for those that change; then its index is replaced, and then the old files are removed
 //   (FileEditResult::removed_files).
-//   The format allows no gaps, so the data behind a removed tensor move up; its bytes are not in the new file. A tensor
+//   The format allows no gaps, so the data after a removed tensor move up; its bytes are not in the new file. A tensor
 //   is removed only together with its other names; another name can be removed alone.
 // - GGUF: likewise, with the version and the byte order of the old file; metadata keeps its types. A key that only pads
 //   may be added (serialize/gguf/FORMAT.md section 3.4). A model in several files is edited in place if one of them

@@ -150,7 +150,7 @@ class PartEditor {
     return absl::OkStatus();
   }
 
-  // A key whose only use is its length. It lies before the tensors, whose names and sizes come behind all keys.
+  // A key whose only use is its length. It lies before the tensors, whose names and sizes come after all keys.
   void AddPadding(HeaderText* header) const {
     if (data_bytes_ < kPaddedBytes || alignment_ >= kSharedBlockBytes || kept_.empty()) return;
     const auto start = [&](uint64_t bytes) { return (bytes + alignment_ - 1) / alignment_ * alignment_; };

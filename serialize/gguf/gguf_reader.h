@@ -103,7 +103,7 @@ class GgufReader {
   // The elements of such an array, as a list. Requires: `array` is one of values(). Errors: from errno.
   absl::StatusOr<ValueTree> ReadArray(const FileArray& array) const;
 
-  // Sentences about unusual but harmless things: padding that is absent or not zero, bytes behind the data, names that
+  // Sentences about unusual but harmless things: padding that is absent or not zero, bytes after the data, names that
   // ggml has no room for.
   const std::vector<std::string>& notes() const;
 
@@ -122,7 +122,7 @@ class GgufReader {
   // or big-endian. The file must not change while it is mapped (ReadStrategy::kMap).
   absl::StatusOr<Tensor> Map(absl::string_view name) const;
 
-  // Reads all bytes of a tensor, and the padding behind it. A GGUF file has no checksums, so this finds only what
+  // Reads all bytes of a tensor, and the padding after it. A GGUF file has no checksums, so this finds only what
   // cannot be read. *zero_padding: whether the padding is zero, as it should be.
   absl::Status Verify(absl::string_view name, bool* zero_padding) const;
 

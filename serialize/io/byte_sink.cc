@@ -123,7 +123,7 @@ absl::Status FileSink::Append(absl::string_view bytes) {
 
 absl::Status FileSink::AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) {
   CASK_RETURN_IF_ERROR(status_);
-  // Up to the start of a block, so that the blocks behind it can be shared.
+  // Up to the start of a block, so that the blocks after it can be shared.
   const uint64_t head = std::min(bytes, (kBlockBytes - offset % kBlockBytes) % kBlockBytes);
   CASK_RETURN_IF_ERROR(ByteSink::AppendFrom(source, offset, head));
   CASK_ASSIGN_OR_RETURN(const uint64_t copied, CopyInSystem(source, offset + head, bytes - head));

@@ -1,8 +1,8 @@
 // Memory for pieces of a file that are read one after the other.
 //
 // Begins at a page, as pieces of files mostly do. Some processors copy with `rep movsb` ten times slower to an address
-// that lies 1 to 31 bytes behind that of the source, both modulo a page (AMD EPYC of Zen 3: 1.6 GiB/s for 20); read()
-// copies so, and large blocks of malloc() begin 16 bytes behind a page.
+// that lies 1 to 31 bytes after that of the source, both modulo a page (AMD EPYC of Zen 3: 1.6 GiB/s for 20); read()
+// copies so, and large blocks of malloc() begin 16 bytes after a page.
 
 #ifndef TENSORCASK_SERIALIZE_IO_PIECE_BUFFER_H_
 #define TENSORCASK_SERIALIZE_IO_PIECE_BUFFER_H_

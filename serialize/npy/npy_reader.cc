@@ -63,7 +63,7 @@ absl::StatusOr<FoundArray> ReadArrayHeader(const ByteSource& source, uint64_t of
   return found;
 }
 
-// Whether another array begins behind this one: np.save was called again with the same open file.
+// Whether another array begins after this one: np.save was called again with the same open file.
 absl::StatusOr<bool> HasNext(const ByteSource& source, const FoundArray& array) {
   const uint64_t behind = source.size_bytes() - array.data_offset;
   if (array.header.has_objects || behind < array.header.data_bytes) return false;

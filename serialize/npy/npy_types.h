@@ -43,7 +43,7 @@ struct NpyReaderOptions {
   // kInvalid: V2 is bfloat16, the only dtype of ml_dtypes with two bytes; for all other sizes Read fails.
   DType dtype_of_opaque_elements = DType::kInvalid;
 
-  // Bytes behind the array, or the last array, are ignored, as NumPy ignores them. false: they are an error.
+  // Bytes after the array, or the last array, are ignored, as NumPy ignores them. false: they are an error.
   bool allow_trailing_bytes = false;
 
   // A bool whose byte is neither 0 nor 1 is read as true, as NumPy does. false: it is an error.

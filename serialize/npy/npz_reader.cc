@@ -37,7 +37,7 @@ namespace {
 constexpr uint64_t kUsualHeaderBytes = 256;    // for the header of an array; those of NumPy have 128
 constexpr uint64_t kZipHeaderBytes = 30 + 46;  // for a member: before its data and in the directory, without its name
 
-// What lies behind the first `skipped` bytes of a member.
+// What lies after the first `skipped` bytes of a member.
 class ZipCursor final : public npy::DataCursor {
  public:
   // `verified` is set when the checksum was compared; null: it is not computed.
@@ -67,7 +67,7 @@ class ZipCursor final : public npy::DataCursor {
   std::atomic<bool>* verified_;
 };
 
-// The data of a member, behind the header of the array.
+// The data of a member, after the header of the array.
 class ZipData final : public npy::ArrayData {
  public:
   ZipData(const ByteSource* file, ZipMember member, uint64_t header_bytes, bool verify)

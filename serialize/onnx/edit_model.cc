@@ -245,7 +245,7 @@ class ModelEditor {
   std::set<Scoped> removed_names_;
   size_t num_placed_ = 0;  // targets that are in a scope
   NameEdits changes_;
-  std::string added_;  // fields of the model, behind all others
+  std::string added_;  // fields of the model, after all others
 };
 
 }  // namespace

@@ -430,7 +430,7 @@ class OnnxWriter::Impl {
       return absl::OkStatus();
     };
     CASK_RETURN_IF_ERROR(stored::ForEachPieceOnce(part, onnx::kWrittenPieceBytes, write));
-    // Bits behind the last element are 0.
+    // Bits after the last element are 0.
     while (is_packed && tensor->written < tensor->stored_bytes) CASK_RETURN_IF_ERROR(write(absl::string_view("\0", 1)));
     tensor->is_whole = tensor->written == tensor->stored_bytes;
     return absl::OkStatus();

@@ -55,7 +55,7 @@ void AddScaled(double factor, const double* x, size_t size, double* y) {
 
 // Reduces a matrix of m >= n, row-major, to the diagonal d and the elements above it, e[0] to e[n - 2].
 //
-// Step k makes column k zero below the diagonal, by a reflection from the left, and row k behind the element above the
+// Step k makes column k zero below the diagonal, by a reflection from the left, and row k after the element above the
 // diagonal, by one from the right. The matrix is larger than a cache, so each step goes through it once: a row gets
 // both reflections, and adds to the products with the next column, from which the next step makes its own.
 class Bidiagonalizer {
@@ -75,7 +75,7 @@ class Bidiagonalizer {
       const size_t size = n_ - k - 1;  // what is left of a row
       if (size == 0) break;
       double* const v = row + k + 1;
-      // Products of the vector of the left reflection with the columns behind k, times minus its factor.
+      // Products of the vector of the left reflection with the columns after k, times minus its factor.
       const double scale = first - diagonal;
       for (size_t j = k + 1; j < n_; ++j) {
         left_sums_[j] = left == 0 ? 0 : -left * (row[j] + products_[j] / scale);
@@ -94,7 +94,7 @@ class Bidiagonalizer {
 
   double* Row(size_t i) { return a_ + i * n_; }
 
-  // Both reflections of step k, of the rows behind k.
+  // Both reflections of step k, of the rows after k.
   absl::Status ReflectRows(size_t k, double right, const double* v, size_t size) {
     const size_t rows = m_ - k - 1;
     const auto reflect = [&](size_t part) {

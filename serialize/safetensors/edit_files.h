@@ -18,7 +18,7 @@ namespace tensorcask::safetensors {
 // files, changed files get new names (NAME-r1.safetensors, NAME-r2.safetensors), then the index is replaced, then the
 // old files are removed: a crash leaves the old model or the new one, and files that no index names.
 //
-// The elements of removed tensors are not copied, so those behind them move; a removed tied name is removed from the
+// The elements of removed tensors are not copied, so those after them move; a removed tied name is removed from the
 // metadata. A file of a model that no tensor is left in is removed. A file that is missing or damaged stays in the
 // index as it is, and its tensors must keep their names.
 //

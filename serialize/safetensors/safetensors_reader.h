@@ -62,8 +62,8 @@ struct SafetensorsReaderOptions {
   RefPtr<Allocator> allocator = CpuAllocator::Default();  // must give memory of the host
   // False: the names that the metadata lists as aliases do not become entries; metadata() still lists them.
   bool restore_aliases = true;
-  // Accepts deviations from the format that occur in existing files and whose meaning is clear: bytes behind the data,
-  // bytes between tensors, whitespace before the header, NUL bytes behind it, metadata that is not text, bool elements
+  // Accepts deviations from the format that occur in existing files and whose meaning is clear: bytes after the data,
+  // bytes between tensors, whitespace before the header, NUL bytes after it, metadata that is not text, bool elements
   // other than 0 and 1 (read as true). notes() lists the deviations. Duplicates, overlaps and wrong sizes are always
   // refused.
   bool lenient = false;

@@ -48,7 +48,7 @@ std::vector<size_t> DividedAxes(const TensorShape& shape, absl::Span<const Box> 
 }
 
 // Says of how many boxes an element is a part, by the corners of the boxes alone. A box adds 1 at its first element,
-// and takes 1 off behind the end of each axis, adds 1 where two axes end, and so on. The sum over all points that are
+// and takes 1 off after the end of each axis, adds 1 where two axes end, and so on. The sum over all points that are
 // no further along any axis is then the number of boxes at a point: 1 everywhere exactly if the corners of all boxes,
 // with their signs, add up to those of the whole shape.
 class Corners {

@@ -93,7 +93,7 @@ absl::Status ReadBytes(const ByteSource& source, const StoredTensor& tensor, con
   } else if (options.strategy == ReadStrategy::kParallel && !check.idle() && out.size() >= kParallelBytes) {
     CASK_RETURN_IF_ERROR(ReadPartsChecked(source, tensor, options, out, &check));
   } else {
-    // Where several pieces are read at once, those behind a block are read while it is checked.
+    // Where several pieces are read at once, those after a block are read while it is checked.
     const FileRange range = {tensor.offset, out.size(), out.data()};
     std::shared_ptr<void> announced;
     if (!check.idle() && out.size() > BlockBytes(source)) announced = source.Announce(absl::MakeConstSpan(&range, 1));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kKeyBytes = 8;
 
-// Eight bytes of a name, as a number that sorts as they do; behind the end they are 0.
+// Eight bytes of a name, as a number that sorts as they do; after the end they are 0.
 struct Key {
   uint64_t bytes = 0;
   uint32_t size = 0;  // how many bytes the name has

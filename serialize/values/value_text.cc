@@ -79,7 +79,7 @@ bool MayBeText(Value value) {
   return true;
 }
 
-// The bits behind `name`, of those that numbers have; -1: it is another type.
+// The bits after `name`, of those that numbers have; -1: it is another type.
 int WidthOf(absl::string_view type, absl::string_view name) {
   int bits = 0;
   if (!absl::ConsumePrefix(&type, name)) return -1;

@@ -229,7 +229,7 @@ std::shared_ptr<void> FetchHeaders(const ByteSource& file, uint64_t directory_of
   return file.Announce(ranges, options);
 }
 
-// Reads local headers and data descriptors with the headers that begin soon behind them: small members lie close
+// Reads local headers and data descriptors with the headers that begin soon after them: small members lie close
 // together, and large ones far apart.
 class HeaderReader {
  public:
@@ -237,7 +237,7 @@ class HeaderReader {
   HeaderReader(const ByteSource& file, const std::vector<ZipMember*>& sorted, uint64_t directory_offset)
       : file_(file), sorted_(sorted), directory_offset_(directory_offset) {}
 
-  // Bytes of the file, until the next call. The next header behind `offset` is that of member `next`, or none is.
+  // Bytes of the file, until the next call. The next header after `offset` is that of member `next`, or none is.
   absl::StatusOr<absl::string_view> Read(uint64_t offset, uint64_t bytes, size_t next) {
     if (offset < start_ || !RangeFits(offset - start_, bytes, bytes_.size())) {
       bytes_.resize(static_cast<size_t>(std::max(bytes, EndOfGroup(offset, next) - offset)));

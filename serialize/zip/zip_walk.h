@@ -5,7 +5,7 @@
 //   for (const ZipMember& member : walk.members) ...   // a ZipMemberStream reads those whose status is OK
 //
 // Each member begins where the one before it ends; nothing is searched for, so a header inside the data of a member is
-// data. Where a header does not say how long the data is, because a data descriptor behind the data does (programs that
+// data. Where a header does not say how long the data is, because a data descriptor after the data does (programs that
 // write to a pipe store members so), deflated data is inflated to its end, and for stored data the content must say it.
 // Only for salvage: other programs may see other members (zip_directory.h).
 
@@ -28,11 +28,11 @@ struct ZipWalk {
   // In the order of the file; names may occur twice. ZipMember::status says why a member cannot be read: its data or
   // its descriptor is cut short, for example.
   std::vector<ZipMember> members;
-  uint64_t end = 0;    // the offset behind the last member whose end was found
+  uint64_t end = 0;    // the offset after the last member whose end was found
   std::string reason;  // why no other is: "the file ends"; empty if the directory begins there
 };
 
-// The size of the data of a stored member of unknown size. All that is behind its header, in `rest`, may be read as if
+// The size of the data of a stored member of unknown size. All that is after its header, in `rest`, may be read as if
 // it were the member. Errors: DataLoss, InvalidArgument or Unimplemented if the content does not say it.
 using SizeOfZipData = absl::FunctionRef<absl::StatusOr<uint64_t>(const ZipMember& rest)>;
 

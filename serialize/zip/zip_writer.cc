@@ -132,7 +132,7 @@ absl::Status ZipWriter::CopyMember(const ByteSource& from, const ZipMember& memb
   options.crc32 = member.crc32;
   options.deflate_level = member.deflated ? 1 : 0;
   if (member.stored_bytes >= kSharedFromBytes) {
-    options.alignment = kBlockBytes;  // the data begin as far behind the start of a block as they did
+    options.alignment = kBlockBytes;  // the data begin as far after the start of a block as they did
     options.prefix_bytes = (kBlockBytes - member.data_offset % kBlockBytes) % kBlockBytes;
   } else if (member.data_offset % kDataAlignment == 0) {
     options.alignment = kDataAlignment;

@@ -8,7 +8,7 @@
 //   CASK_RETURN_IF_ERROR(zip.Finish());
 //
 // The caller gives sizes before the data, so zip64 is used exactly where it is needed. If the caller does not know the
-// CRC-32, the writer puts it into a data descriptor behind the data. A deflated member whose CRC-32 is known is kept in
+// CRC-32, the writer puts it into a data descriptor after the data. A deflated member whose CRC-32 is known is kept in
 // memory until its end, so that its header has all numbers, too. Dates are 1980-01-01; members are regular files that
 // all may read. One caller at a time.
 

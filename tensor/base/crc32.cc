@@ -68,7 +68,7 @@ CASK_TARGET_PCLMUL inline uint32_t FinishState(__m128i state, const char* bytes,
   return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(state, quotient), 1));
 }
 
-// The same for four streams of 128 bits, one behind the other.
+// The same for four streams of 128 bits, one after the other.
 CASK_TARGET_PCLMUL inline uint32_t FinishLanes(const __m128i (&lanes)[4], const char* bytes, size_t count) {
   return FinishState(Fold(Fold(Fold(lanes[0], By128(), lanes[1]), By128(), lanes[2]), By128(), lanes[3]), bytes, count);
 }

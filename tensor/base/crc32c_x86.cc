@@ -75,7 +75,7 @@ CASK_TARGET_SSE42 inline void StreamLines(const unsigned char* bytes, size_t cou
   }
 }
 
-// Copies all of the bytes, those of whole blocks of kBlock bytes past the caches, behind the first ones that align
+// Copies all of the bytes, those of whole blocks of kBlock bytes past the caches, after the first ones that align
 // `out`. Extends *crc by `block` up to the end of the last of these blocks, and returns where that is.
 template <size_t kBlock, uint32_t (*block)(uint32_t crc, const unsigned char* bytes)>
 CASK_TARGET_SSE42 size_t StreamBlocks(uint32_t* crc, const unsigned char* bytes, size_t count, unsigned char* out) {
@@ -127,7 +127,7 @@ CASK_TARGET_AVX512 inline __m512i Shifted(__m512i lanes) {
                           _mm512_clmulepi64_epi128(lanes, factors, 0x11));
 }
 
-// The checksum of four lanes, one behind the other.
+// The checksum of four lanes, one after the other.
 CASK_TARGET_SSE42 inline uint32_t Crc32cOfLanes(__m128i a, __m128i b, __m128i c, __m128i d) {
   const __m128i lane = _mm_xor_si128(_mm_xor_si128(Shifted<48>(a), Shifted<32>(b)), _mm_xor_si128(Shifted<16>(c), d));
   const uint64_t crc = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(lane)));
@@ -143,7 +143,7 @@ CASK_TARGET_AVX2 inline __m256i Load256(const unsigned char* bytes) {
 
 // The crc32 instruction and carry-less multiplication use different units of the processor, so that both at once are
 // half as fast again as either (AMD Zen 3: 34 GB/s instead of 23 and 25 in the second-level cache). The multiplication
-// takes the first kFolded bytes, 64 a step in two chains; the instruction takes three spans behind them, 24 of each a
+// takes the first kFolded bytes, 64 a step in two chains; the instruction takes three spans after them, 24 of each a
 // step.
 CASK_TARGET_AVX2 uint32_t MixedBlock(uint32_t crc, const unsigned char* bytes) {
   constexpr size_t kSteps = 120;
@@ -185,7 +185,7 @@ CASK_TARGET_AVX512 inline __m512i Fold(__m512i lanes, const unsigned char* bytes
   return Fold<kBytes, false>(lanes, bytes, nullptr, 0);
 }
 
-// Four lanes, each kSpan bytes behind the one before, in one.
+// Four lanes, each kSpan bytes after the one before, in one.
 template <uint64_t kSpan>
 CASK_TARGET_AVX512 inline __m512i Join(__m512i a, __m512i b, __m512i c, __m512i d) {
   return _mm512_xor_si512(_mm512_xor_si512(Shifted<3 * kSpan>(a), Shifted<2 * kSpan>(b)),

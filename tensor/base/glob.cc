@@ -44,7 +44,7 @@ const CharacterClass* ConsumeClass(absl::string_view* text) {
   return nullptr;
 }
 
-// Whether `character` is in the set at the start of *glob, behind its '['. Then removes the set and its ']'. Nothing,
+// Whether `character` is in the set at the start of *glob, after its '['. Then removes the set and its ']'. Nothing,
 // and *glob is as it was, if the set has no ']'.
 std::optional<bool> ConsumeSet(absl::string_view* glob, uint32_t character) {
   absl::string_view rest = *glob;
@@ -81,7 +81,7 @@ class Matcher {
   Matcher(absl::string_view glob, absl::string_view name) : glob_(glob), name_(name) {}
 
   bool Matches() {
-    // What follows the last '*', and the name behind the characters that this '*' matches so far.
+    // What follows the last '*', and the name after the characters that this '*' matches so far.
     absl::string_view glob_after_star;
     absl::string_view name_after_star;
     bool has_star = false;

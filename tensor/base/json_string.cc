@@ -7,7 +7,7 @@
 namespace tensorcask::internal {
 namespace {
 
-// The character behind the backslash; 0 if there is no such escape.
+// The character after the backslash; 0 if there is no such escape.
 char ShortEscape(char c) {
   switch (c) {
     case '\b':

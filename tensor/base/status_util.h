@@ -30,7 +30,7 @@ namespace tensorcask {
 // `status` with "CONTEXT: " before its message. The code and all payloads stay. An OK status stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
-// `status` with `text` behind its message. The code and all payloads stay. An OK status stays OK.
+// `status` with `text` after its message. The code and all payloads stay. An OK status stays OK.
 absl::Status AppendToMessage(const absl::Status& status, absl::string_view text);
 
 // Annotate for an error in the content of a file: InvalidArgument, the code of decoders in memory, becomes DataLoss.

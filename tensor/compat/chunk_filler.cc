@@ -52,7 +52,7 @@ absl::Status ChunkFiller::CheckRange(int64_t begin, size_t count) {
   }
   if (count == 0) return absl::OkStatus();
   const Range range = {begin, begin + static_cast<int64_t>(count)};
-  const auto after = arrived_.upper_bound(begin);  // the first that begins behind `begin`
+  const auto after = arrived_.upper_bound(begin);  // the first that begins after `begin`
   const auto before = after == arrived_.begin() ? arrived_.end() : std::prev(after);
   const bool meets_before = before != arrived_.end() && before->second > begin;
   if (meets_before || (after != arrived_.end() && after->first < range.end)) {

@@ -126,7 +126,7 @@ class TensorHandle {
   bool SharesObjectWith(const TensorHandle& other) const { return object_ && object_ == other.object_; }
   bool SharesBufferWith(const TensorHandle& other) const;
 
-  // `float32 [2] strides [1] offset 0; name "w", ...`, "frozen" behind the geometry if it is; "undefined".
+  // `float32 [2] strides [1] offset 0; name "w", ...`, "frozen" after the geometry if it is; "undefined".
   std::string ToString() const;
   friend std::ostream& operator<<(std::ostream& out, const TensorHandle& handle);
 

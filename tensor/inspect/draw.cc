@@ -205,7 +205,7 @@ std::string Draw(const Layout& layout, std::string heading, int64_t memory_cells
     border_above = length;
     expected = first + length;
   }
-  // What lies behind a part of the elements is drawn in no picture.
+  // What lies after a part of the elements is drawn in no picture.
   if (box.whole) skip_to(memory_cells);
   return border_above > 0 ? picture + border(border_above) : picture;
 }

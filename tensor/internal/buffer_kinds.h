@@ -42,7 +42,7 @@ inline absl::Status NoBufferMemory(size_t size_bytes, absl::string_view allocato
 // Memory from an allocator, used by one or several roots. The last one destroys the elements and frees the memory.
 class TensorBuffer::Block final : public RefCounted {
  public:
-  // data() lies `lead_bytes` behind a multiple of Allocator::kAlignment. Errors: ResourceExhausted. Requires:
+  // data() lies `lead_bytes` after a multiple of Allocator::kAlignment. Errors: ResourceExhausted. Requires:
   // size_bytes > 0.
   static absl::StatusOr<RefPtr<Block>> Allocate(size_t size_bytes, const RefPtr<Allocator>& allocator,
                                                 size_t lead_bytes = 0) {

@@ -16,7 +16,7 @@
 
 namespace tensorcask::dlpack {
 
-inline constexpr uint32_t kMajorVersion = 1;  // another one has another layout behind `deleter`
+inline constexpr uint32_t kMajorVersion = 1;  // another one has another layout after `deleter`
 inline constexpr uint32_t kMinorVersion = 1;  // the first with 8-, 6- and 4-bit floats
 
 struct DLPackVersion {

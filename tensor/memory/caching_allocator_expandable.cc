@@ -45,7 +45,7 @@ absl::StatusOr<CachingAllocator::Expandable*> CachingAllocator::ExpandableOf(con
   return expandable_.back().get();
 }
 
-// The first gap that has room for `bytes` together with the free block before it and the gaps and free blocks behind
+// The first gap that has room for `bytes` together with the free block before it and the gaps and free blocks after
 // it.
 CachingAllocator::Block* CachingAllocator::FindGap(const Expandable& segment, size_t bytes) const {
   for (Block* gap = blocks_.find(segment.start)->second.get(); gap != nullptr; gap = gap->next) {
@@ -144,7 +144,7 @@ absl::Status CachingAllocator::ReleaseExpandable() {
     if (pair.id == 0 || pair.is_retired) {
       for (Block* block = first(); block != nullptr;) {
         Block* next = block->next;
-        // A gap behind a free block becomes one with the gaps in it.
+        // A gap after a free block becomes one with the gaps in it.
         if (next != nullptr && !next->mapped) next = next->next;
         if (block->is_free()) result.Update(UnmapSteps(block));
         block = next;

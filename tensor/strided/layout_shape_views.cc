@@ -164,7 +164,7 @@ absl::Status Layout::EditReshape(absl::Span<const int64_t> dims) {
   return absl::OkStatus();
 }
 
-// The usual case of EditFlatten: each axis continues the one behind it. EditReshape handles axes of size 1, whose
+// The usual case of EditFlatten: each axis continues the one after it. EditReshape handles axes of size 1, whose
 // strides it chooses.
 bool Layout::FlattenDense(int begin, int end) {
   if (!is_inline() || num_elements_ == 0) return false;
@@ -258,7 +258,7 @@ absl::Status Layout::EditExpand(absl::Span<const int64_t> dims) {
         return Refused("Expand", absl::StrCat(wanted(), ": ", target, " for the new axis ", i));
       }
       to.dims[i] = target;
-      // A new axis of size 1 continues the axes behind it, as Unsqueeze does; for a scalar PyTorch uses stride 0.
+      // A new axis of size 1 continues the axes after it, as Unsqueeze does; for a scalar PyTorch uses stride 0.
       to.strides[i] = target == 1 && rank_ > 0 ? CheckedMul(to.dims[i + 1], to.strides[i + 1]).value_or(0) : 0;
     } else {
       const int64_t size = old_sizes[axis];

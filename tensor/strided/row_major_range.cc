@@ -13,7 +13,7 @@
 namespace tensorcask {
 namespace {
 
-// A slice of a window: `count` indices of `axis` from `index` on, and all of the axes behind it.
+// A slice of a window: `count` indices of `axis` from `index` on, and all of the axes after it.
 template <typename Byte>
 struct Box {
   Layout layout;

@@ -29,7 +29,7 @@ namespace {
 
 constexpr int64_t kLine = 64;  // bytes
 
-// Moves `lines` lines, and prefetches what lies `ahead` bytes behind those of the source.
+// Moves `lines` lines, and prefetches what lies `ahead` bytes after those of the source.
 using MoveLines = void (*)(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t lines,
                            int64_t ahead);
 

@@ -44,7 +44,7 @@ void WriteInPieces(const std::vector<absl::string_view>& texts, const std::vecto
 // A checksum of `bytes` that follow others whose checksum is `sum`.
 using ExtendSum = uint32_t (*)(uint32_t sum, absl::string_view bytes);
 
-// Reads the file from `offset` on into the spans, one behind the other, on `num_threads` threads that take a span each
+// Reads the file from `offset` on into the spans, one after the other, on `num_threads` threads that take a span each
 // in turn. Reads in pieces of `piece_bytes`, and sums each of them while it is in the cache (null: no sums). CHECKs
 // that this succeeds.
 void ReadInPieces(const std::string& path, uint64_t offset, const std::vector<absl::Span<char>>& into,

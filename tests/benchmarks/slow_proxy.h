@@ -3,7 +3,7 @@
 //
 //   RunSlowProxy(9001, 9000, 0.020, 80e6);   // 127.0.0.1:9001 is that of port 9000, 20 ms and 80 MB/s away
 //
-// An answer begins with the first byte from the server behind a byte of the client: requests that follow one another on
+// An answer begins with the first byte from the server after a byte of the client: requests that follow one another on
 // a connection, as HTTP/1.1 without pipelining has them.
 
 #ifndef TENSORCASK_TESTS_BENCHMARKS_SLOW_PROXY_H_

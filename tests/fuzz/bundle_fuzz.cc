@@ -67,7 +67,7 @@ constexpr size_t kHeaderBytes = 3;
 
 // ---- Mending --------------------------------------------------------------------------------------------------------
 
-// Gives the lengths of strings the checksum that stands behind them; that of the whole entry, unmasked.
+// Gives the lengths of strings the checksum that stands after them; that of the whole entry, unmasked.
 uint32_t MendStrings(absl::Span<char> stored, uint64_t count) {
   absl::string_view rest(stored.data(), stored.size());
   uint32_t crc = 0;
@@ -82,7 +82,7 @@ uint32_t MendStrings(absl::Span<char> stored, uint64_t count) {
   return ExtendCrc32c(crc, rest);
 }
 
-// Gives each variant the checksum that stands behind it; that of the whole entry, unmasked.
+// Gives each variant the checksum that stands after it; that of the whole entry, unmasked.
 uint32_t MendVariants(absl::Span<char> stored, uint64_t count) {
   absl::string_view rest(stored.data(), stored.size());
   uint32_t crc = 0;

@@ -21,7 +21,7 @@ namespace tensorcask::testing {
 namespace {
 
 constexpr size_t kMemoryBytes = 4096;
-constexpr size_t kMaxAxes = 8;  // with sizes and strides behind them
+constexpr size_t kMaxAxes = 8;  // with sizes and strides after them
 
 template <typename Managed>
 struct Producer {

@@ -47,7 +47,7 @@ absl::Span<char> ContentOf(absl::Span<char> table, const BlockHandle& handle) {
 
 void MendChecksum(absl::Span<char> content) {
   if (content.empty()) return;
-  const absl::string_view covered(content.data(), content.size() + 1);  // with the type behind it
+  const absl::string_view covered(content.data(), content.size() + 1);  // with the type after it
   StoreLittleEndian(MaskCrc32c(Crc32c(covered)), content.data() + covered.size());
 }
 

@@ -34,7 +34,7 @@ constexpr DType kDTypes[] = {DType::kFloat32,    DType::kFloat64, DType::kFloat1
                              DType::kBool,       DType::kUint8,   DType::kUint64,       DType::kComplex64,
                              DType::kComplex128, DType::kString,  DType::kFloat8E4m3fn, DType::kInt4};
 
-// As many elements as there are bytes for, each byte used `repeats` times, one run behind the other.
+// As many elements as there are bytes for, each byte used `repeats` times, one run after the other.
 Tensor Elements(DType dtype, int64_t repeats, absl::string_view bytes) {
   const size_t size = ElementSize(dtype);
   const auto once = static_cast<int64_t>(bytes.size() / size);

@@ -1,4 +1,4 @@
-// The content of one block of an index, behind a byte for its compression: the cursor, the lookup and a model agree.
+// The content of one block of an index, after a byte for its compression: the cursor, the lookup and a model agree.
 //
 // Is to reach what input can reach of these files:
 //   serialize/checkpoint/table/block_reader*

@@ -34,7 +34,7 @@ struct ServerRequest {
 // One request and its answer. A lie changes the answer, before or after Work.
 class Exchange {
  public:
-  // How the connection goes on behind the bytes that are sent.
+  // How the connection goes on after the bytes that are sent.
   enum class End {
     kKeep,   // open, for the next request
     kClose,  // closed
@@ -62,7 +62,7 @@ class Exchange {
   bool has_length = true;        // a Content-Length; without, the body ends with the connection
   size_t sent_bytes = SIZE_MAX;  // at most so many bytes of the body are sent
   bool is_silent = false;        // nothing of this is sent, not even a status
-  // What is sent behind it: again and again what this returns, until that is "" or the client goes away.
+  // What is sent after it: again and again what this returns, until that is "" or the client goes away.
   std::function<std::string()> more;
   End end = End::kKeep;
 

@@ -24,7 +24,7 @@ std::string Checksum(absl::string_view bytes) {
   return absl::Base64Escape(absl::string_view(big, 4));
 }
 
-// The text between <name> and </name>, from `from` on; sets *from behind it.
+// The text between <name> and </name>, from `from` on; sets *from after it.
 std::string Between(const std::string& text, const std::string& name, size_t* from) {
   const size_t start = text.find("<" + name + ">", *from);
   const size_t end = start == std::string::npos ? start : text.find("</" + name + ">", start);

@@ -90,7 +90,7 @@ struct FormatOption {
   Use use;
   absl::string_view what;  // for help texts
   // Where the value is. A bool: the flag of the tool is the other value than that of a new FormatOptions. A uint64_t:
-  // bytes. A string: a path. An optional string: a flag of the tool that may have a name behind it, --external=NAME.
+  // bytes. A string: a path. An optional string: a flag of the tool that may have a name after it, --external=NAME.
   std::variant<Field<bool>, Field<DType>, Field<uint64_t>, Field<std::string>, Field<std::optional<std::string>>> field;
 };
 

@@ -30,7 +30,7 @@ namespace {
 
 constexpr absl::string_view kExtension = ".safetensors";
 constexpr absl::string_view kIndexExtension = ".safetensors.index.json";
-constexpr absl::string_view kIndexEnding = ".index.json";  // behind the name of the model
+constexpr absl::string_view kIndexEnding = ".index.json";  // after the name of the model
 
 class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsReader> {
  public:

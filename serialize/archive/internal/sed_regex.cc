@@ -248,7 +248,7 @@ class Translator {
     return Characters(Hex(c));
   }
 
-  // One member of a bracket expression, a character of ASCII, and moves behind it.
+  // One member of a bracket expression, a character of ASCII, and moves past it.
   absl::StatusOr<char> Member() {
     const size_t at = at_;
     const char c = rule_[at];

@@ -34,7 +34,7 @@ struct SedRegex {
 absl::StatusOr<SedRegex> TranslateSedRegex(absl::string_view rule, size_t begin, size_t end, char delimiter,
                                            bool ignore_case, bool groups);
 
-// The position behind the bracket expression that begins at rule[at]; npos if it has no end.
+// The position after the bracket expression that begins at rule[at]; npos if it has no end.
 size_t EndOfBracket(absl::string_view rule, size_t at);
 
 // A rule for a message: "rename s/a/b/".

@@ -246,7 +246,7 @@ absl::StatusOr<std::string> SedRule::Apply(absl::string_view text, bool* matched
     const size_t end = begin + groups[0].size();
     const size_t next = begin == text.size() ? 1 : utf8 ? internal::Utf8CharacterBytes(text.substr(begin)) : 1;
     start = end > begin ? end : begin + next;
-    if (begin == end && begin == previous_end) continue;  // as sed: no empty match right behind another match
+    if (begin == end && begin == previous_end) continue;  // as sed: no empty match right after another match
     previous_end = end;
     if (matched != nullptr) *matched = true;
     if (++matches > kMaxUnboundedMatches && rep_->regex.is_unbounded) {

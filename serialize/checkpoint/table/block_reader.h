@@ -41,7 +41,7 @@ absl::StatusOr<RefPtr<TensorBuffer>> ReadBlockContent(const ByteSource& source, 
 class JoinedKey {
  public:
   absl::string_view view() const { return absl::string_view(bytes_.data(), size_); }
-  // Keeps the first `shared` bytes and puts `suffix` behind them. Requires: shared <= view().size().
+  // Keeps the first `shared` bytes and puts `suffix` after them. Requires: shared <= view().size().
   void Replace(size_t shared, absl::string_view suffix) {
     size_ = shared + suffix.size();
     if (size_ > bytes_.size()) bytes_.resize(size_);

@@ -65,7 +65,7 @@ class Coverage {
  private:
   std::vector<BlockHandle> data_;
   std::vector<BlockHandle> places_;  // as the last index of blocks has them
-  std::optional<uint64_t> tail_;     // where the first block behind the entries begins
+  std::optional<uint64_t> tail_;     // where the first block after the entries begins
 };
 
 // Finds entries in damaged bytes: parses entry after entry, and where that fails goes on at the next byte.

@@ -68,7 +68,7 @@ struct TensorJob {
   uint64_t held_bytes() const;
 };
 
-// Waits for job.pending. Appends the elements of job.tensor to *sink, behind them zeros up to a multiple of
+// Waits for job.pending. Appends the elements of job.tensor to *sink, after them zeros up to a multiple of
 // `alignment`, and sets *job.item. Of a block that is not the last one only the elements are appended. Blocks are
 // row-major and stored plain, whatever job.layout and job.level say. `payloads` are those of the file. Allocates memory
 // for pieces of a view that is not row-major or whose memory other code may write to (external and mapped); for strings

@@ -36,7 +36,7 @@ absl::Status WalkBTree(uint64_t root, BTreeKind kind, uint64_t key_bytes, File* 
     const auto level = static_cast<int>(in.Uint(1));
     if (node.level >= 0 && level != node.level) return broken("has a wrong level");
     const uint64_t count = in.Uint(2);
-    // A key in front of each child, and one behind all.
+    // A key in front of each child, and one after all.
     CASK_ASSIGN_OR_RETURN(
         const std::string body,
         file->Read(node.address + head_bytes, count * (key_bytes + address_bytes) + (count > 0 ? key_bytes : 0)));

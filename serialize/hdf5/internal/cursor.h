@@ -5,7 +5,7 @@
 //   const absl::string_view name = in.Bytes(in.Uint(2));
 //   if (!in.ok()) return CutShort("an attribute");
 //
-// After the end every number is 0 and every text is empty, so one check behind all reads is enough. A number that is
+// After the end every number is 0 and every text is empty, so one check after all reads is enough. A number that is
 // used before that, as a count or a size, is bounded by left().
 
 #ifndef TENSORCASK_SERIALIZE_HDF5_INTERNAL_CURSOR_H_

@@ -30,7 +30,7 @@ struct Datatype {
   std::string what;
 };
 
-// Reads one datatype, with all those in it, and leaves `in` behind it. Errors: DataLoss if it is cut short or breaks a
+// Reads one datatype, with all those in it, and leaves `in` after it. Errors: DataLoss if it is cut short or breaks a
 // rule; Unimplemented if it is nested too deeply.
 absl::StatusOr<Datatype> ParseDatatype(Cursor* in);
 

@@ -81,7 +81,7 @@ absl::StatusOr<std::string> FractalHeap::Get(absl::string_view id) {
   }
 }
 
-// The first two rows have blocks of first_bytes_; those of each row behind are twice as large.
+// The first two rows have blocks of first_bytes_; those of each row after are twice as large.
 uint64_t FractalHeap::RowBytes(uint64_t row) const { return row == 0 ? first_bytes_ : first_bytes_ << (row - 1); }
 
 absl::StatusOr<std::string> FractalHeap::GetManaged(Cursor* in) {
@@ -138,7 +138,7 @@ absl::StatusOr<absl::string_view> FractalHeap::Block(uint64_t address, uint64_t 
   if (signature == "FHIB") {
     CASK_RETURN_IF_ERROR(CheckMetadataChecksum(bytes));
   } else if (has_checksums_) {
-    // It stands behind the head and counts as 0 in itself.
+    // It stands after the head and counts as 0 in itself.
     const size_t at = in.position();
     const uint64_t wanted = in.Uint(kChecksumBytes);
     if (!in.ok()) return broken();

@@ -1,4 +1,4 @@
-// The data of one array, as the readers of elements see it: bytes behind the header, from front to back. Internal.
+// The data of one array, as the readers of elements see it: bytes after the header, from front to back. Internal.
 //
 //   CASK_ASSIGN_OR_RETURN(std::unique_ptr<DataCursor> cursor, data.Open(ArrayData::Use::kWhole));
 //   CASK_RETURN_IF_ERROR(cursor->ReadAt(0, bytes));

@@ -109,7 +109,7 @@ class ElementReader {
   std::string block_;  // records
 };
 
-// The strings of `fixed`, elements of `leaf` (kind S or U) one behind the other.
+// The strings of `fixed`, elements of `leaf` (kind S or U) one after the other.
 // Errors: DataLoss for a code point above U+10FFFF, with the number of the element counted from `first`.
 absl::Status DecodeStrings(const NpyLeaf& leaf, absl::Span<const char> fixed, uint64_t first,
                            absl::Span<std::string> out);

@@ -43,7 +43,7 @@ class LiteralParser {
 
  private:
   void SkipSpace();
-  absl::Status Escape(std::string* out);  // behind the backslash
+  absl::Status Escape(std::string* out);  // after the backslash
 
   absl::string_view text_;
   bool is_utf8_;

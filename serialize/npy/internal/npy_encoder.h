@@ -2,7 +2,7 @@
 //
 //   CASK_ASSIGN_OR_RETURN(NpyEncoder encoder, NpyEncoder::Create(tensor, format, time_descr));
 //   encoder.header()       // "\x93NUMPY..." up to the data
-//   encoder.data_bytes()   // behind it
+//   encoder.data_bytes()   // after it
 //   CASK_RETURN_IF_ERROR(encoder.Encode(tensor, sink));   // the data
 //
 // The header is that of NumPy, byte for byte: keys in order, a trailing comma, spaces for a shape that grows, padded to

@@ -230,7 +230,7 @@ absl::StatusOr<Record> DescrParser::Repeat(Record inner, const DimVector& dims, 
   return inner;
 }
 
-// One field, ('name', type) or ('name', type, dims), behind those in *record.
+// One field, ('name', type) or ('name', type, dims), after those in *record.
 absl::Status DescrParser::ParseField(int depth, absl::flat_hash_set<std::string>* names, Record* record) {
   CASK_RETURN_IF_ERROR(parser_->Expect('('));
   CASK_ASSIGN_OR_RETURN(const FieldName field, ParseFieldName());

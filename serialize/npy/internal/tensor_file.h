@@ -51,7 +51,7 @@ class TensorFile {
   FileRange RangeOf(absl::string_view name) const;
 
   void Reserve(size_t num_arrays) { entries_.reserve(num_arrays); }
-  // Adds the tensors of one array, which is the member `key` + `member_ending`. `available_bytes` lie behind its
+  // Adds the tensors of one array, which is the member `key` + `member_ending`. `available_bytes` lie after its
   // header; `index_bytes` of the file describe it. Errors do not name the file: DataLoss if the data is short or long,
   // or a name is taken; Unimplemented for objects; ResourceExhausted past a limit. Requires: `member_ending` is a
   // literal.

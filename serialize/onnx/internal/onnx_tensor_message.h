@@ -43,7 +43,7 @@ struct TensorMessage {
   uint64_t offset = 0;        // where the elements are in the file; for kExternal in the side file
   uint64_t stored_bytes = 0;  // in the file or side file
   std::shared_ptr<const absl::StatusOr<ExternalData>> external;  // for kExternal; an error is about this tensor alone
-  bool has_unused_bits = false;  // the last byte of raw_data has bits behind the last element that are not 0
+  bool has_unused_bits = false;  // the last byte of raw_data has bits after the last element that are not 0
 };
 
 // Errors: InvalidArgument, naming the field and the position; ResourceExhausted past a limit; from the source.

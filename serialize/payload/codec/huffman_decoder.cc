@@ -31,7 +31,7 @@ using Entry = uint64_t;
 constexpr int kMaxCodes = kMaxCodeBits / kMinCodeBits;
 constexpr size_t kStep = 4;  // entries are made four at a time, so each table is followed by four unused ones
 constexpr size_t kTableEntries = (size_t{1} << kMaxCodeBits) + kStep;
-constexpr int kMostBitsLeft = kMaxCodeBits - kMinCodeBits;  // behind one code
+constexpr int kMostBitsLeft = kMaxCodeBits - kMinCodeBits;  // after one code
 constexpr size_t kSmallTablesEntries = (size_t{2} << kMostBitsLeft) + (kMostBitsLeft + 1) * kStep;
 
 int CodesIn(Entry entry) { return static_cast<int>(entry >> 8 & 0xff); }

@@ -28,7 +28,7 @@ class PageData {
   void Append(absl::string_view json);
 
   // The page of page_text.inc, which scripts/report_page.py writes, with all JSON so far in it, in base64. A page of a
-  // server (`live`) may ask that server, and no other, for more. Requires: the first call; nothing is appended behind
+  // server (`live`) may ask that server, and no other, for more. Requires: the first call; nothing is appended after
   // it. Errors: ResourceExhausted.
   absl::StatusOr<std::string> Page(bool live);
 

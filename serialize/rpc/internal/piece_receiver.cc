@@ -22,7 +22,7 @@ uint64_t ElementBytesOf(const TensorView& view) {
   return static_cast<uint64_t>(view.num_elements()) * view.element_size();
 }
 
-// Copies the data behind the header of a message that comes in parts, and returns its checksum.
+// Copies the data after the header of a message that comes in parts, and returns its checksum.
 uint32_t CopyData(const ParsedPiece& piece, absl::Span<const absl::string_view> parts, char* out) {
   uint32_t crc = 0;
   size_t skip = piece.header_bytes;

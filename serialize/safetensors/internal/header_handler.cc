@@ -200,7 +200,7 @@ absl::Status HeaderHandler::StartMetadataEntry(std::string* name) {
   return absl::OkStatus();
 }
 
-// Goes on behind the array or object that begins.
+// Goes on after the array or object that begins.
 absl::Status HeaderHandler::StartSkipping(absl::string_view what) {
   if (state_ == State::kUnknown) {
     state_ = State::kField;

@@ -11,7 +11,7 @@
 namespace tensorcask::safetensors {
 namespace {
 
-// The position behind the string that begins at `at`.
+// The position after the string that begins at `at`.
 size_t StringEnd(absl::string_view text, size_t at) {
   for (++at; at < text.size() && text[at] != '"'; ++at) {
     if (text[at] == '\\') ++at;
@@ -19,7 +19,7 @@ size_t StringEnd(absl::string_view text, size_t at) {
   return std::min(at + 1, text.size());
 }
 
-// The position behind the object or array that begins at `at`.
+// The position after the object or array that begins at `at`.
 size_t NestEnd(absl::string_view text, size_t at) {
   size_t depth = 0;
   while (at < text.size()) {
@@ -35,7 +35,7 @@ size_t NestEnd(absl::string_view text, size_t at) {
   return at;
 }
 
-// Where the value of the key `quoted` begins in the object that begins at `at`: behind the colon and the whitespace.
+// Where the value of the key `quoted` begins in the object that begins at `at`: after the colon and the whitespace.
 // npos if the object has no such key, written in this way.
 size_t FindValue(absl::string_view text, size_t at, absl::string_view quoted) {
   bool wants_key = true;

@@ -4,7 +4,7 @@
 //   CASK_RETURN_IF_ERROR(ParseJson(text, /*max_depth=*/64, &collector));
 //
 // The parser is nlohmann's SAX parser. It takes the JSON of RFC 8259 in UTF-8 alone: no comments, no byte order mark,
-// no NUL bytes, no lone surrogates, no characters behind the document but white space. It does not recurse. What an
+// no NUL bytes, no lone surrogates, no characters after the document but white space. It does not recurse. What an
 // application may get wrong reaches the handler: duplicate keys come as they are, and numbers that are not plain
 // natural numbers come as OtherNumber.
 

@@ -46,7 +46,7 @@ struct Header {
   uint64_t size_bytes = 0;                      // the size of the text
 };
 
-// `text` is the header without its length, `data_bytes` the number of bytes behind it.
+// `text` is the header without its length, `data_bytes` the number of bytes after it.
 // Does not compare names: open_model.h finds duplicates when it makes its table of names.
 // Errors, which do not name the file: DataLoss; Unimplemented; ResourceExhausted past a limit.
 absl::StatusOr<Header> ParseHeader(absl::string_view text, uint64_t data_bytes, const ParseOptions& options);

@@ -27,7 +27,7 @@ class ElementCheck {
   void Check(absl::Span<char> bytes);
   // The next bytes, which are also copied to `to`, in one pass. There is no overlap.
   void Copy(absl::string_view bytes, char* to);
-  // What another check, which began behind these bytes, found in the next `bytes` bytes.
+  // What another check, which began after these bytes, found in the next `bytes` bytes.
   void Join(const ElementCheck& next, uint64_t bytes);
 
   // Tells options.verified if the checksum is right. Errors: DataLoss, without the names of file and tensor.

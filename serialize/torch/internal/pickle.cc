@@ -84,7 +84,7 @@ class Machine {
     return LoadLittleEndian<T>(bytes.data());
   }
 
-  // Bytes behind their length, a T.
+  // Bytes after their length, a T.
   template <typename T>
   absl::StatusOr<absl::string_view> Counted() {
     CASK_ASSIGN_OR_RETURN(const T count, Number<T>());

@@ -180,7 +180,7 @@ class Writer {
     PutText(text);
     found->second = Keep();
   }
-  // "torch.Size": the name behind the last dot is in the module before it.
+  // "torch.Size": the name after the last dot is in the module before it.
   void PutName(absl::string_view name) {
     const auto [found, is_new] = names_.try_emplace(name, 0);
     if (!is_new) return PutKept(found->second);

@@ -1,4 +1,4 @@
-// The names of the records of a zip archive of torch.save, behind its folder. FORMAT.md section 1.
+// The names of the records of a zip archive of torch.save, after its folder. FORMAT.md section 1.
 
 #ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_TORCH_RECORDS_H_
 #define TENSORCASK_SERIALIZE_TORCH_INTERNAL_TORCH_RECORDS_H_

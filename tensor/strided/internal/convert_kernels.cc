@@ -576,7 +576,7 @@ void Conversion::RunPieces(const void* from, void* to, size_t count, Stream stre
     const size_t block = std::min(block_size, count - done);
     const void* at = static_cast<const char*>(from) + done * from_size_;
     char* const target = static_cast<char*>(to) + done * to_size;
-    if (is_short && ahead > 0) {  // behind the last element, the processor ignores the prefetch
+    if (is_short && ahead > 0) {  // after the last element, the processor ignores the prefetch
       const uintptr_t next = reinterpret_cast<uintptr_t>(at) + ahead;
       for (size_t line = 0; line < block * from_size_; line += static_cast<size_t>(kCacheLine)) {
         __builtin_prefetch(reinterpret_cast<const void*>(next + line));

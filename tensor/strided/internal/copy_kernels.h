@@ -5,7 +5,7 @@
 //
 // Steps are in bytes. Those of the source may be negative or 0, those between rows of the destination negative.
 // Addresses need no alignment. Source and destination do not overlap. The kernels of all instruction sets write the
-// same bytes: those of the elements. They read nothing before the first and behind the last element.
+// same bytes: those of the elements. They read nothing before the first and after the last element.
 
 #ifndef TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_
 #define TENSORCASK_TENSOR_STRIDED_INTERNAL_COPY_KERNELS_H_
@@ -20,7 +20,7 @@ namespace tensorcask::internal {
 
 inline constexpr int64_t kCacheLine = 64;  // bytes
 
-// Equal rectangles, one behind the other.
+// Equal rectangles, one after the other.
 struct Planes {
   int64_t count = 1;
   int64_t from = 0;  // steps from one to the next, in bytes

@@ -37,7 +37,7 @@ constexpr Numbers kEven = [] {  // 0, 2, 4 ... as integers of an element's size
   return result;
 }();
 
-// 0, 3, 6 ... as integers of an element's size: of those in two registers, and of those in the register behind them,
+// 0, 3, 6 ... as integers of an element's size: of those in two registers, and of those in the register after them,
 // where the others stay as they are.
 template <int kElement>
 constexpr Numbers kThirds = [] {

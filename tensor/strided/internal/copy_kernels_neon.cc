@@ -26,7 +26,7 @@ constexpr std::array<uint8_t, 16> kThirds = [] {
   return bytes;
 }();
 
-// The bytes of three registers, one behind the other, whose elements take turns in three others.
+// The bytes of three registers, one after the other, whose elements take turns in three others.
 template <int kElement>
 constexpr std::array<uint8_t, 48> kTurns = [] {
   std::array<uint8_t, 48> bytes = {};

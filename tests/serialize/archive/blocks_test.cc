@@ -95,7 +95,7 @@ class Blocks : public ::testing::Test {
     EXPECT_EQ(mkdir(folder.c_str(), 0777), 0);
     return absl::StrCat(folder, "/", kName, Extension(format));
   }
-  // A file with `tensor`, added as a whole, and in formats of many tensors a small one behind it.
+  // A file with `tensor`, added as a whole, and in formats of many tensors a small one after it.
   std::string Write(absl::string_view format, const Tensor& tensor, const TensorMetadata& metadata = {}) {
     const std::string path = NewPath(format);
     const std::unique_ptr<ArchiveWriter> writer = *CreateArchive(path, Format(format));

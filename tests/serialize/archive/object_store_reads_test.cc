@@ -102,7 +102,7 @@ TEST_P(ObjectStoreReads, AllTensorsTakeAsManyRequestsAsTheyHavePieces) {
   ASSERT_NO_FATAL_FAILURE(Save("/m"));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> archive, Open("/m"));
   // The members of a zip archive have headers before their data: one request for each large one, which brings those of
-  // the small one behind it and of the next. So have the tensors of ONNX.
+  // the small one after it and of the next. So have the tensors of ONNX.
   const absl::string_view format = GetParam();
   const bool has_headers = format == "npz" || format == "torch" || format == "onnx";
   EXPECT_LE(store_.requests(), has_headers ? kLarge + 5 : 5);

@@ -172,7 +172,7 @@ TEST(VerifyAll, FindsPiecesThatNoTensorListsAndThatAreMissing) {
   BundleForge bundle;
   bundle.AddSliced("b", kInt8, {4}, {"2,2", "0,2"});
   bundle.AddPiece("b", "0,2", kInt8, {2}, "ab");
-  bundle.AddPiece("a", "0,1", kInt8, {1}, "x");  // orphans before, between and behind the listed ones
+  bundle.AddPiece("a", "0,1", kInt8, {1}, "x");  // orphans before, between and after the listed ones
   bundle.AddPiece("b", "1,1", kInt8, {1}, "y");
   bundle.AddPiece("c", "0,1", kInt8, {1}, "z");
   bundle.Add("w", kInt8, {1}, "w");

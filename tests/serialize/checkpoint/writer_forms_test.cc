@@ -277,7 +277,7 @@ struct Piece {
 };
 struct PieceCase {
   const char* name;
-  Piece piece;  // behind "whole", float32 [2], and "cut", float32 [4,2], of which 1,2:- is there
+  Piece piece;  // after "whole", float32 [2], and "cut", float32 [4,2], of which 1,2:- is there
   Code code;
   const char* says;
 };

@@ -62,7 +62,7 @@ const Tensor& One() {
   return *one;
 }
 
-// The hex dump of FORMAT.md between the lines "```hex NAME" and "```": columns of two digits, text behind '|' or '#' is
+// The hex dump of FORMAT.md between the lines "```hex NAME" and "```": columns of two digits, text after '|' or '#' is
 // for people.
 std::string FormatExample(const std::string& name) {
   std::ifstream in("serialize/checkpoint/FORMAT.md");
@@ -130,7 +130,7 @@ TEST(Writer, AlignsTensors) {
     CheckpointWriterOptions options = To(&files);
     options.alignment = alignment;
     ASSERT_OK(Save("/m", SampleTensors(1), options));
-    EXPECT_EQ(BytesOf(files, "/m.data-00000-of-00001").size() % alignment, 0u);  // behind the last as well
+    EXPECT_EQ(BytesOf(files, "/m.data-00000-of-00001").size() % alignment, 0u);  // after the last as well
     ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(&files, "/m"));
     ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointEntry> entries, reader.entries());
     for (const CheckpointEntry& entry : entries) EXPECT_EQ(entry.offset % alignment, 0u) << entry.name;

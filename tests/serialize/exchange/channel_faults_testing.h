@@ -23,7 +23,7 @@ inline const ChannelOptions& WithChecksum() {
   return *options;
 }
 
-// What a channel makes of `frame` behind a hello.
+// What a channel makes of `frame` after a hello.
 inline absl::StatusOr<Message> ReceiveOf(const Frame& frame, const std::vector<int>& descriptors,
                                          const std::string& hello) {
   Victim victim;

@@ -228,7 +228,7 @@ TEST(Body, TheEntryOfATensorIsNoTensor) {
   MessageBody body;
   body.tensors = {SharedEntry()};
   const std::string bytes = EncodeBody(body);
-  const absl::string_view entry = absl::string_view(bytes).substr(2);  // behind tag and length
+  const absl::string_view entry = absl::string_view(bytes).substr(2);  // after tag and length
   EXPECT_THAT(DecodeSerializedTensor(entry), Not(testing::IsOk()));
 }
 

@@ -142,7 +142,7 @@ TEST(GgufReader, ReadsBlocksOfABigEndianFile) {
   const Row kRows[] = {
       {8, 32, {{0, 2}}},                                // q8_0: a scale
       {12, 256, {{0, 2}, {2, 2}}},                      // q4_k: two scales
-      {14, 256, {{208, 2}}},                            // q6_k: a scale behind the codes
+      {14, 256, {{208, 2}}},                            // q6_k: a scale after the codes
       {15, 256, {{0, 4}, {260, 2}, {290, 2}}},          // q8_k: a float32, and sums
       {29, 256, {{48, 2}, {50, 2}, {52, 2}, {54, 2}}},  // iq1_m: four uint16
       {39, 32, {}},                                     // mxfp4: bytes alone

@@ -198,7 +198,7 @@ TEST(NpyFields, AreDamagedOneByOne) {
 TEST(NpyFields, OfADamagedMemberAreReadOnce) {
   std::string bytes = NpzOf({{"a.npy", ManyFields(1000, 300)}});
   for (const size_t crc : {bytes.rfind("PK\x01\x02") + 16, bytes.rfind("PK\x07\x08") + 4}) {
-    bytes[crc] = static_cast<char>(bytes[crc] ^ 1);  // in the directory, and behind the data
+    bytes[crc] = static_cast<char>(bytes[crc] ^ 1);  // in the directory, and after the data
   }
   auto source = std::make_shared<CountingSource>(bytes);
   ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open(source));

@@ -36,7 +36,7 @@ struct Member {
   std::string name;
   std::string data;
   int level = 0;
-  bool streamed = false;  // sizes and CRC-32 are behind the data
+  bool streamed = false;  // sizes and CRC-32 are after the data
 };
 
 // An archive, and where each of its members ends.

@@ -56,7 +56,7 @@ TEST(ObjectStore, OpeningIsOneRequestThatBringsTheEnd) {
     ASSERT_EQ(files->ReadAt(handle, bytes.size() - tail, absl::MakeSpan(&read[0], tail)), static_cast<IoResult>(tail));
     EXPECT_TRUE(read == bytes.substr(bytes.size() - tail));
     EXPECT_THAT(server.Kinds(), ElementsAre("open"));
-    // What lies before the end needs another request, and small reads behind each other share it.
+    // What lies before the end needs another request, and small reads after each other share it.
     for (size_t i = 0; i < 100; ++i) {
       char byte = 0;
       ASSERT_EQ(files->ReadAt(handle, 8 * i, absl::MakeSpan(&byte, 1)), 1);

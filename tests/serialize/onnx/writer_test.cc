@@ -132,7 +132,7 @@ TEST(OnnxWriter, ReplacesInitializersAndNothingElse) {
             Base::Bytes(Doc(RawTensor(1, {2}, Floats({8, 9}), "w")), RawTensor(2, {3}, "xyz", "deep")));
 }
 
-// Lengths of messages need more bytes than before, and metadata come behind the model.
+// Lengths of messages need more bytes than before, and metadata come after the model.
 TEST(OnnxWriter, LengthensTheMessagesAround) {
   const TempFolder folder;
   std::vector<uint64_t> ones(40'000, 1);

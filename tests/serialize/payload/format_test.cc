@@ -19,7 +19,7 @@
 namespace tensorcask {
 namespace {
 
-// The bytes of the page's block that begins with this line; what stands behind '#' is for people.
+// The bytes of the page's block that begins with this line; what stands after '#' is for people.
 std::string Example(absl::string_view begin = "```hex") {
   std::ifstream in("serialize/payload/FORMAT.md");
   EXPECT_TRUE(in.good());

@@ -94,7 +94,7 @@ TEST(PayloadMemory, ReadingSaysSo) {
   EXPECT_EQ(dense.bytes(), tensor.bytes());
 }
 
-// Claims without bytes behind them are refused as such. If memory were requested for them, the error would be that
+// Claims that no bytes back are refused as such. If memory were requested for them, the error would be that
 // there is none.
 TEST(PayloadMemory, AClaimTakesNone) {
   Forge honest;

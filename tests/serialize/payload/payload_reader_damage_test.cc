@@ -188,7 +188,7 @@ TEST(PayloadReader, ChangedBytesAndPrefixesErrOrDoNoHarm) {
   }
 }
 
-// The same with checksums made right again, so that all behind them is looked at.
+// The same with checksums made right again, so that all after them is looked at.
 TEST(PayloadReader, ForgedChunksErrOrGiveElements) {
   std::mt19937 random(9);
   for (const Tensor& sample :

@@ -55,7 +55,7 @@ struct Forge {
     uint32_t size = 0;
     std::optional<uint32_t> checksum = std::nullopt;
   };
-  std::string body;  // what stands behind the header, from offset 64 on
+  std::string body;  // what stands after the header, from offset 64 on
   std::vector<Chunk> chunks;
 
   // Puts `bytes` at the next multiple of 64 and adds a chunk of them.

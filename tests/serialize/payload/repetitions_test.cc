@@ -91,7 +91,7 @@ TEST(RepetitionFinder, DoesNotCountSimpleRuns) {
 TEST(RepetitionFinder, TakesFewNumbers) {
   for (const int number_bytes : {1, 2, 4, 8}) {
     for (size_t count = 0; count < 100; ++count) {
-      // A copy of the exact size: no byte behind it is read.
+      // A copy of the exact size: no byte after it is read.
       const std::string noise = Noise(count * static_cast<size_t>(number_bytes), 1);
       const std::unique_ptr<char[]> exact(new char[noise.size()]);
       noise.copy(exact.get(), noise.size());

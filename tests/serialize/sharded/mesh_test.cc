@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
-// What each rank holds: a slice, "none", and " (replica)" behind it.
+// What each rank holds: a slice, "none", and " (replica)" after it.
 std::vector<std::string> HeldBy(const TensorShape& shape, const Mesh& mesh, const PartitionSpec& spec,
                                 Division division = Division::kChunk) {
   std::vector<std::string> all;

@@ -1,4 +1,4 @@
-// Reads pickles from standard input, each behind its length (4 bytes, little-endian), and prints a line for each: the
+// Reads pickles from standard input, each after its length (4 bytes, little-endian), and prints a line for each: the
 // value that serialize/torch makes of it, or "refused: " and why. pickle_grammar_test.py compares the lines with
 // Python.
 //

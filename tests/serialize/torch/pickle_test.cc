@@ -377,7 +377,7 @@ TEST(PickleTest, EmptyStoragesMayHaveSeveralTypes) {
   EXPECT_EQ(read->pickle.tensors[1].dtype, DType::kInt64);
 }
 
-// The example of FORMAT.md section 7; what stands behind '#' is for people.
+// The example of FORMAT.md section 7; what stands after '#' is for people.
 TEST(PickleTest, TheExampleIsRead) {
   std::ifstream in("serialize/torch/FORMAT.md");
   ASSERT_TRUE(in.good());

@@ -202,7 +202,7 @@ TEST(InPlace, ChecksWhatItAliases) {
                 StatusIs(Code::kDataLoss, HasSubstr("masked crc32c")));
   }
   EXPECT_THAT(DecodeTensorFromCord(InChunks(message, 9)), StatusIs(Code::kDataLoss, HasSubstr("masked crc32c")));
-  // The checksum shows that an element behind the message was changed.
+  // The checksum shows that an element that the message refers to was changed.
   Tensor changed = *Tensor::Zeros(DType::kInt32, TensorShape({1000}));  // a cord copies some hundred bytes at once
   ASSERT_OK_AND_ASSIGN(const absl::Cord stale, EncodeTensorToCord(changed, {}, checked));
   changed.mutable_flat<int32_t>()[0] = 7;

@@ -95,7 +95,7 @@ TEST(Caffe2, ExtendNeverWritesIntoSharedMemory) {
   for (int i = 0; i < 4; ++i) (*tensor.MutableData<int32_t>())[i] = i;
   ASSERT_OK(other.Resize({4}));
   ASSERT_OK(other.ShareData(tensor));
-  ASSERT_OK(tensor.Extend(1, 0));  // both have room behind the same four elements
+  ASSERT_OK(tensor.Extend(1, 0));  // both have room after the same four elements
   ASSERT_OK(other.Extend(1, 0));
   (*tensor.MutableData<int32_t>())[4] = 100;
   (*other.MutableData<int32_t>())[4] = 200;

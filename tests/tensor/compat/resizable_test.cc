@@ -329,7 +329,7 @@ TEST(ResizableTensor, FromAndToTensorShareMemory) {
   ResizableTensor resizable = ResizableTensor::FromTensor(tensor);
   EXPECT_EQ(resizable.ToTensor()->data<int32_t>(), tensor.data<int32_t>());
   EXPECT_EQ(resizable.View()->dims(), absl::MakeConstSpan(Dims{2, 2}));
-  // Growing a slice never reaches behind it.
+  // Growing a slice never reaches past it.
   ResizableTensor row = ResizableTensor::FromTensor(*tensor.Slice(0, 1));
   ASSERT_OK(row.Extend(1, 0));
   for (int i = 0; i < 4; ++i) (*row.MutableData<int32_t>())[i] = 9;

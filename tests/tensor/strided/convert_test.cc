@@ -373,7 +373,7 @@ TEST(ConvertOverlap, LeavesTheOtherSideOfALazyCloneAlone) {
 
 // ---- Few elements ---------------------------------------------------------------------------------------------------
 
-// Elements of any bits of `dtype`, `count` of them behind `skipped` others.
+// Elements of any bits of `dtype`, `count` of them after `skipped` others.
 TensorView AnyBits(DType dtype, int64_t skipped, int64_t count) {
   Tensor tensor = *Tensor::Zeros(dtype, TensorShape({skipped + count}));
   std::mt19937 random(static_cast<unsigned>(count));

@@ -1,4 +1,4 @@
-// The kernels behind copies, of each level that this processor has: against a model that moves one element at a time.
+// The kernels of copies, of each level that this processor has: against a model that moves one element at a time.
 
 #include "tensorcask/tensor/strided/internal/copy_strided.h"
 
@@ -262,7 +262,7 @@ TEST(CopyStrided, TransposesShortSides) {
   }
 }
 
-// Short rows, one behind the other and apart.
+// Short rows, one after the other and apart.
 TEST(CopyStrided, MovesRowsOfAllSizes) {
   uint32_t seed = 0;
   for (const DType dtype : kDTypes) {
@@ -308,7 +308,7 @@ TEST(CopyStrided, MovesElementsThatTakeTurns) {
   }
 }
 
-// Small equal rectangles, one behind the other.
+// Small equal rectangles, one after the other.
 TEST(CopyStrided, TransposesManySmallPlanes) {
   uint32_t seed = 0;
   for (const DType dtype : kDTypes) {

@@ -23,7 +23,7 @@ inline int64_t Product(const Numbers& dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<int64_t>());
 }
 
-// Steps `index` to the next one of `dims`, row-major; false behind the last.
+// Steps `index` to the next one of `dims`, row-major; false after the last.
 inline bool Next(const Numbers& dims, Numbers* index) {
   for (size_t axis = dims.size(); axis-- > 0;) {
     if (++(*index)[axis] < dims[axis]) return true;

@@ -169,7 +169,7 @@ TEST_P(SalvageTableOf, EveryCut) {
     SCOPED_TRACE(length);
     const Found found = Salvage(table.bytes.substr(0, length));
     ASSERT_EQ(found.entries, Undamaged(table, length, table.bytes.size()));
-    // The metaindex is the first block behind the entries: if it is there, they are.
+    // The metaindex is the first block after the entries: if it is there, they are.
     const uint64_t metaindex_end = table.blocks.back().end() + 8 + kBlockTrailerBytes;
     ASSERT_EQ(found.lost.empty(), length >= metaindex_end);
   }
@@ -246,7 +246,7 @@ TEST(SalvageTable, NamesOfADamagedBlock) {
     bad.replace(bad.find(std::string(from)), to.size(), std::string(to));
     return Salvage(bad);
   };
-  // A value is wrong: all are told. That of "beta" is vouched for by the entry behind it.
+  // A value is wrong: all are told. That of "beta" is vouched for by the entry after it.
   EXPECT_THAT(with("v3", "X3").LostKeys(), ElementsAre("alpha", "alpine", "beta", "gamma", "gamut", "omega"));
   // A name is wrong: it is told as it is, and so are those that share its bytes.
   EXPECT_THAT(with("alpha", "a\x01pha").LostKeys(), IsSupersetOf({"a\x01pha", "a\x01pine", "beta"}));
