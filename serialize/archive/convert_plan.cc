@@ -203,7 +203,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // A text that was no metadata before: that it is not held is no loss, but noted. Takes note of it.
+  // Notes a text that was not metadata before. That the target does not hold it is not a loss.
   bool IsTextOfValue(const std::string& key) {
     const auto line = table_.find(key);
     if (line == table_.end() || !line->second.is_value) return false;

@@ -4,9 +4,9 @@
 //   CASK_RETURN_IF_ERROR(writer.Add("dense/kernel", kernel));
 //   CASK_RETURN_IF_ERROR(writer.Finish());   // now, and not before, there is a checkpoint
 //
-// Add writes the elements to the data file. The writer then keeps only names and offsets, so memory stays
-// bounded. (With `background` it keeps the elements until FinishInBackground has written them.) A tensor that is larger
-// than memory is added in blocks:
+// Add writes the elements to the data file. The writer then keeps only names and offsets, so memory stays bounded.
+// (With `background` it keeps the elements until FinishInBackground has written them.) A tensor that is larger than
+// memory is added in blocks:
 //
 //   CASK_RETURN_IF_ERROR(writer.BeginTensor("embedding", DType::kFloat32, TensorShape({1000000, 512})));
 //   for (const Tensor& rows : ...) CASK_RETURN_IF_ERROR(writer.AddBlock(rows));   // the last one completes the tensor
@@ -15,9 +15,9 @@
 // the bytes that TensorFlow writes (tested on 17 of its checkpoints).
 //
 // The writer creates files under temporary names beside the final ones and renames them in order, data first, index
-// last (serialize/io/publication.h). The final index name appears in Finish, after all data files. A writer
-// that is destroyed without Finish removes its files. If a writer was killed, Create removes the files that it left for
-// the same prefix. After a failed Add or Finish every further call returns the same error. If a call ends with
+// last (serialize/io/publication.h). The final index name appears in Finish, after all data files. A writer that is
+// destroyed without Finish removes its files. If a writer was killed, Create removes the files that it left for the
+// same prefix. After a failed Add or Finish every further call returns the same error. If a call ends with
 // std::bad_alloc, all later calls return ResourceExhausted, so Finish never publishes a checkpoint that lacks a tensor.
 // In threads of the library an exception becomes ResourceExhausted. After fork(2) only the parent has the writer: the
 // copy of a child does nothing when it is destroyed (it removes no files and joins no threads), and its other functions
@@ -72,8 +72,7 @@ struct CheckpointWriterOptions {
   // thread i modulo num_threads), and waits while more than 64 MiB of tensors are queued for that thread. Threads
   // beyond the number of shards encode chunks. The bytes of the files do not depend on it.
   int num_threads = 1;
-  // Add only makes lazy clones, and FinishInBackground writes the tensors, so the caller waits only for the
-  // clones.
+  // Add only makes lazy clones, and FinishInBackground writes the tensors, so the caller waits only for the clones.
   bool background = false;
   // Replace a checkpoint of this name. A crash at any moment leaves the old one or the new one, whole. (Without `sync`
   // this holds if the process ends, but not if the machine does.) If the old checkpoint has num_shards data files, the

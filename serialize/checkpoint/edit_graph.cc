@@ -102,8 +102,8 @@ class GraphEditor {
     return absl::OkStatus();
   }
 
-  // "" for an attribute without tensors. An object that is no variable may have several tensors for an attribute, whose
-  // names begin with its key: "table/.ATTRIBUTES/table" has "table/.ATTRIBUTES/table-keys" and "-values".
+  // "" for an attribute without tensors. An object that is not a variable may have several tensors for an attribute,
+  // whose names begin with its key: "table/.ATTRIBUTES/table" has "table/.ATTRIBUTES/table-keys" and "-values".
   absl::StatusOr<std::string> NewKey(const ObjectGraph::Node& node, const ObjectGraph::Attribute& attribute) const {
     const std::string& key = attribute.checkpoint_key;
     if (key.empty()) return key;

@@ -21,7 +21,7 @@ inline constexpr char kWithoutGraphHint[] =
 // By the name of each tensor of the checkpoint: its new name, "" if it is left out.
 using NewNames = std::map<std::string, std::string>;
 
-// `message` with the new names. A variable that is left out is no object of the new graph, so TensorFlow reports a
+// `message` with the new names. A variable that is left out is not an object of the new graph, so TensorFlow reports a
 // variable of the program that finds no value. Other fields keep their bytes, unknown ones included.
 // Errors: FailedPrecondition, naming the tensor, where TensorFlow could not restore from the result: a variable whose
 // new name does not end in "/.ATTRIBUTES/VARIABLE_VALUE", a renamed tensor of another object (a table), a part of the

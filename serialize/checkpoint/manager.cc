@@ -346,7 +346,7 @@ absl::Status CheckpointManager::Impl::CheckNotNeeded(int64_t step) {
 }
 
 // Makes the step a delta to the last full one, if that is there and full_every says so. A full step that cannot be
-// opened is no base: the step becomes a full one.
+// opened cannot be a base: the step becomes a full one.
 void CheckpointManager::Impl::ChooseBase(int64_t step, CheckpointWriterOptions* options) {
   if (options_.full_every > 1) {
     if (full_step_ != kNoStep && steps_.count(full_step_) != 0 && deltas_ + 1 < options_.full_every) {

@@ -87,7 +87,7 @@ class GgufWriter {
   absl::Status SetText(absl::string_view name, absl::string_view text);
   // Sets a key from text that may begin with a type: "uint32:7", "float32:0.5", "bool:true", or plain text. Without a
   // type in front the text becomes a value of the type of `old`, if that is a number or a bool. Errors: also
-  // InvalidArgument for a text that is no value of the type, or that would replace an array.
+  // InvalidArgument for a text that is not a value of the type, or that would replace an array.
   absl::Status SetParsed(absl::string_view name, absl::string_view text);
   absl::Status SetParsed(absl::string_view name, absl::string_view text, Value old);
   // Checks that SetParsed accepts this entry. Errors: those of SetParsed, without path and name.

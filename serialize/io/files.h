@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& folder, F
 
 // OK if there is no such file, now or before. Errors: FailedPrecondition for a folder.
 absl::Status RemoveFile(const std::string& path, FileSystem* files, absl::string_view action = "remove");
-// The same, but a folder stays, and that is no error.
+// The same, but a folder stays, which is not an error.
 absl::Status RemoveUnlessFolder(const std::string& path, FileSystem* files, absl::string_view action = "remove");
 // Removes the file unless a process holds a lock of it: then the result is false. Errors: also where the file system
 // cannot tell (FileSystem::RemoveUnlocked).

@@ -146,7 +146,7 @@ absl::StatusOr<MemberHeader> ReadMemberHeader(const ByteSource& file, const ZipM
   return header;
 }
 
-// Adds the tensors of one member, or the member to those that are no arrays.
+// Adds the tensors of one member, or the member to those that are not arrays.
 absl::Status AddMember(ZipMember member, npy::TensorFile* file) {
   const NpyReaderOptions& options = file->options();
   CASK_ASSIGN_OR_RETURN(MemberHeader header, ReadMemberHeader(file->source(), member, options));

@@ -10,9 +10,8 @@
 // dates are 1980-01-01. Archives past 4 GiB or 65535 members use zip64. Names do not change: "dense/kernel" becomes
 // the member "dense/kernel.npy". Of the metadata only kNpyDescrAttribute is kept.
 //
-// The file is written under a temporary name and renamed (serialize/io/publication.h). A writer destroyed
-// without Finish removes it. After a failed Add or Finish every further call returns the same error. One caller at a
-// time.
+// The file is written under a temporary name and renamed (serialize/io/publication.h). A writer destroyed without
+// Finish removes it. After a failed Add or Finish every further call returns the same error. One caller at a time.
 
 #ifndef TENSORCASK_SERIALIZE_NPY_NPZ_WRITER_H_
 #define TENSORCASK_SERIALIZE_NPY_NPZ_WRITER_H_
@@ -69,9 +68,8 @@ class NpzWriter {
   absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options = {});
 
   // Writes one piece of an array of shape `full_shape`; the first call for a name fixes shape and dtype. Pieces come in
-  // row-major order: each begins where the piece before ended, and is a run of elements in that order (whole
-  // rows, for example; a piece may also lie inside one row). No other tensor may be added until the last piece was
-  // added.
+  // row-major order: each begins where the piece before ended, and is a run of elements in that order (whole rows, for
+  // example; a piece may also lie inside one row). No other tensor may be added until the last piece was added.
   // Errors: those of Add; InvalidArgument for a piece that does not continue the one before, for column-major order,
   // and for strings unless the piece is the whole array.
   absl::Status AddSlice(absl::string_view name, const TensorShape& full_shape, const TensorSlice& slice,

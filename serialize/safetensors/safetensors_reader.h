@@ -89,8 +89,8 @@ struct SafetensorsCounts {
 
 class SafetensorsReader {
  public:
-  // `path` is a safetensors file, or the index of a model in several files, which its content shows. If there is
-  // no file `path` but an index `path`.index.json, Open reads that.
+  // `path` is a safetensors file, or the index of a model in several files, which its content shows. If there is no
+  // file `path` but an index `path`.index.json, Open reads that.
   // Errors: NotFound; DataLoss if the file is not safetensors or breaks a rule; InvalidArgument for a path that
   // CheckPath (serialize/io/file_system.h) refuses; ResourceExhausted past a limit.
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path, const SafetensorsReaderOptions& options = {});

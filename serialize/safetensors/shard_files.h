@@ -40,8 +40,8 @@ enum class NewModel {
 // What the new model at `path` ("NAME.safetensors") replaces: NAME.safetensors, its index, and the files of the folder
 // that the index lists. Of these stay: NAME.safetensors with kOnlyByIndex; files that another index of the folder
 // lists; files that are not called *.safetensors. Notes say so.
-// Errors: FailedPrecondition if the index is no index of a model, so that what it lists is unknown, and would have to
-// be removed (kOneFile); those of HasFileAt.
+// Errors: FailedPrecondition if the file is not the index of a model, so that what it lists is unknown, and would have
+// to be removed (kOneFile); those of HasFileAt.
 absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewModel kind, FileSystem* files);
 
 // The names of the files that the index at `index_path` lists; empty if it cannot be read. Reads 100 MB of it at most.

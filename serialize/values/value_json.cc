@@ -34,7 +34,7 @@ MapForm FormOf(Value map) {
   return text ? MapForm::kTextKeys : integers ? MapForm::kIntegerKeys : MapForm::kPairs;
 }
 
-// The shortest text that gives the same number, and shows that it is no integer.
+// The shortest text that gives the same number, and shows that it is not an integer.
 std::string FloatText(double value, int bits) {
   if (std::isnan(value)) return "\"nan\"";
   if (std::isinf(value)) return value < 0 ? "\"-inf\"" : "\"inf\"";

@@ -23,7 +23,7 @@ namespace tensorcask {
 std::optional<std::string> ValueText(Value value);
 // Requires: ValueText has one.
 std::string ValueTextType(Value value);
-// nullopt, after which *tree may have more values that nothing uses: the text is no value of this type, or has more
+// nullopt, after which *tree may have more values that nothing uses: the text is not a value of this type, or has more
 // than 1 MiB.
 std::optional<ValueTree::Id> AddValueOfText(absl::string_view text, absl::string_view type, ValueTree* tree);
 

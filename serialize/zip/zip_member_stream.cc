@@ -76,7 +76,7 @@ absl::Status ZipMemberStream::StartInflating() {
   return absl::OkStatus();
 }
 
-// One call of inflate. 0 bytes are no error: more input may give more. Requires: the stream has not ended.
+// One call of inflate. 0 bytes are not an error: more input may give more. Requires: the stream has not ended.
 absl::StatusOr<size_t> ZipMemberStream::InflateSome(absl::Span<char> out) {
   Inflater& state = *inflater_;
   if (state.zlib.avail_in == 0 && state.consumed < member_->stored_bytes) {

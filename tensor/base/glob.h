@@ -17,7 +17,7 @@
 
 namespace tensorcask {
 
-// A character is one of UTF-8, or a byte that is no part of one. Time: at most the product of the two sizes.
+// A character is one of UTF-8, or a byte that is not part of one. Time: at most the product of the two sizes.
 bool MatchesGlob(absl::string_view glob, absl::string_view name);
 
 }  // namespace tensorcask

@@ -206,7 +206,7 @@ absl::Status ResizableTensor::Extend(int64_t num, double growth_percent) {
   if (!(growth_percent >= 0) || std::isinf(growth_percent)) {
     return absl::InvalidArgumentError(absl::StrCat("Extend: growth by ", growth_percent, " percent"));
   }
-  CASK_RETURN_IF_ERROR(WithRows("Extend", 0).status());  // it is no scalar
+  CASK_RETURN_IF_ERROR(WithRows("Extend", 0).status());  // it is not a scalar
   const std::optional<int64_t> rows = CheckedAdd(dim(0), num);
   if (!rows) {
     return absl::InvalidArgumentError(absl::StrCat("Extend ", shape_.ToString(), " by ", num, " rows: too many"));
@@ -269,7 +269,7 @@ absl::Status ResizableTensor::ResizeAndKeep(absl::Span<const int64_t> dims) {
 }
 
 absl::Status ResizableTensor::Shrink(int64_t outer) {
-  CASK_ASSIGN_OR_RETURN(TensorShape shape, WithRows("Shrink", 0));  // it is no scalar
+  CASK_ASSIGN_OR_RETURN(TensorShape shape, WithRows("Shrink", 0));  // it is not a scalar
   if (outer < 0 || outer > dim(0)) {
     return absl::OutOfRangeError(absl::StrCat("Shrink ", shape_.ToString(), " to ", outer, " rows: it has ", dim(0)));
   }

@@ -8,9 +8,9 @@
 // There are two forms. The versioned form (DLPack 1.x) has a flag for read-only memory. The legacy form does not, so
 // its consumers either never write (NumPy) or always may (others).
 //
-// The data is on the host, or on a device for which tensor/memory has an allocator. Each dtype of fixed size
-// has a DLPack code, except the quantized ones; strings have none. Elements under a byte (int4, float6_e2m3, ...) use
-// one byte each here, which only the versioned form can express.
+// The data is on the host, or on a device for which tensor/memory has an allocator. Each dtype of fixed size has a
+// DLPack code, except the quantized ones; strings have none. Elements under a byte (int4, float6_e2m3, ...) use one
+// byte each here, which only the versioned form can express.
 //
 // Strides count elements in both libraries, so every view can be exported: transposed, flipped (negative strides),
 // broadcast (stride 0). Exported strides are always present, byte_offset is 0, and `data` points to the element of

@@ -8,8 +8,8 @@
 //   void* block = allocator->Allocate(42);         // {block, +42, total 42}
 //
 // An observer of the process gets the events of all threads. An observer of a thread gets those of its calls, also
-// for memory that another thread allocated. Observers are called outside of all locks, in the thread that
-// allocates or frees, after the allocation and before the free. They must not allocate from an observed allocator.
+// for memory that another thread allocated. Observers are called outside of all locks, in the thread that allocates or
+// frees, after the allocation and before the free. They must not allocate from an observed allocator.
 
 #ifndef TENSORCASK_TENSOR_MEMORY_MEMORY_OBSERVER_H_
 #define TENSORCASK_TENSOR_MEMORY_MEMORY_OBSERVER_H_

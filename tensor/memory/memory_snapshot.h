@@ -63,8 +63,8 @@ struct MemorySnapshot {
   //   std::ofstream("snapshot.pickle", std::ios::binary) << cache->Snapshot().ToPickle();
   std::string ToPickle() const;
 
-  // A line for each segment with `width` characters for its bytes: '#' if a byte is allocated, else '~' if a
-  // stream may use one, else '.'. Requires: width > 0.
+  // A line for each segment with `width` characters for its bytes: '#' if a byte is allocated, else '~' if a stream may
+  // use one, else '.'. Requires: width > 0.
   std::string Draw(int width = 64) const;
 };
 

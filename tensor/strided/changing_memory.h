@@ -27,8 +27,8 @@ namespace tensorcask::internal {
 bool MayChange(const TensorView& view);
 
 // `view` itself; if it may change, a row-major copy in private memory; if it is on a device, a copy in memory of the
-// host with the same strides. Variants count as changing if a tensor in them
-// does, at any depth up to 64; the copy has private tensors.
+// host with the same strides. Variants count as changing if a tensor in them does, at any depth up to 64; the copy has
+// private tensors.
 // Errors: ResourceExhausted; FailedPrecondition for a buffer without data.
 absl::StatusOr<TensorView> InPrivateMemory(const TensorView& view);
 

@@ -195,7 +195,7 @@ ABSL_ATTRIBUTE_NOINLINE void CopyWithKernel(size_t element_bytes, const TensorVi
   kernels.transpose(from_first, strides[1] * size, to_first, dims[1] * size, dims[1], dims[0], internal::Planes());
 }
 
-// A copy from one element that is repeated for all indices. `value` is no element of *to.
+// A copy from one element that is repeated for all indices. `value` is not an element of *to.
 absl::Status FillRepeated(const void* value, TensorView* to, const CopyOptions& options) {
   if (!to->layout().IsContiguous()) CASK_RETURN_IF_ERROR(to->CheckWritable());
   CASK_RETURN_IF_ERROR(to->EnsureMutable());

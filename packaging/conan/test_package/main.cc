@@ -1,4 +1,4 @@
-// Opens what is no file of tensors with all formats of the library.
+// Opens a file without tensors with all formats of the library.
 
 #include <iostream>
 

@@ -81,7 +81,7 @@ class LargeMessage final : public ArchiveReader {
 
 ArchiveTraits TensorProtoArchiveFormat::traits() const { return MessageTraits(); }
 
-// A folder of messages is no archive: saved_model.pb is another message.
+// A folder of messages is not an archive: saved_model.pb is another message.
 std::vector<std::string> TensorProtoArchiveFormat::FindIn(const std::string& /*folder*/,
                                                           absl::Span<const std::string> /*names*/,
                                                           FileSystem* /*file_system*/) const {

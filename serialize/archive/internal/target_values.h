@@ -29,7 +29,7 @@ struct TargetValues {
 };
 
 // For the items of a plan, all of which are of `source`. Null values if the tree of the source has no tensors (its
-// metadata then is all that it has), is too large to choose from, or is no map and a tensor leaves its place.
+// metadata then is all that it has), is too large to choose from, or is not a map and a tensor leaves its place.
 // Errors: those of source.Values(); AlreadyExists if a tensor gets the name of a value of the root.
 absl::StatusOr<TargetValues> ValuesForTarget(const ArchiveReader& source, const ArchiveFormat& target,
                                              const std::vector<ConversionItem>& items, const ConvertOptions& options);

@@ -9,8 +9,8 @@
 //   metadata uint32 llama.block_count     the same of a number that is metadata of its file, such as a key of GGUF
 //
 // A "value" is from the object that has the tensors, such as that of torch.save, and goes back there. Names have
-// absl::Utf8SafeCEscape. Lines for entries that are not there are ignored, and an entry whose text is no value of its
-// type is a text: so other programs, and `tensorcask edit`, may change the metadata.
+// absl::Utf8SafeCEscape. Lines for entries that are not there are ignored, and an entry whose text is not a value of
+// its type is a text: so other programs, and `tensorcask edit`, may change the metadata.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_VALUE_TABLE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_INTERNAL_VALUE_TABLE_H_

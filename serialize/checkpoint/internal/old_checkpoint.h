@@ -27,8 +27,8 @@ namespace tensorcask::checkpoint {
 
 class OldCheckpoint {
  public:
-  // An index that cannot be read, or none, is no error. Errors: from errno if the index cannot be read and the folder
-  // cannot be listed.
+  // An index that is missing or cannot be read is not an error. Errors: from errno if the index cannot be read and the
+  // folder cannot be listed.
   static absl::StatusOr<OldCheckpoint> Open(const std::string& prefix, FileSystem* file_system);
 
   // The smallest number of data files, `wanted` or more, with which no new data file has the name of a data file of the

@@ -71,7 +71,7 @@ class StoredTensors {
   // Errors: other damage; errors that prevent the check.
   absl::Status Verify(const LocatedEntry& located, absl::FunctionRef<void(const absl::Status& damage)> report) const;
 
-  // Reads the base of a delta and compares its hash. True if it matches, and for entries that are no deltas; false if
+  // Reads the base of a delta and compares its hash. True if it matches, and for entries that are not deltas; false if
   // no base was given. Requires: OpenReadable has passed.
   // Errors: FailedPrecondition for another base; those of reading it.
   absl::StatusOr<bool> CheckBase(const LocatedEntry& located) const;

@@ -32,7 +32,7 @@ absl::Status CheckValue(Value value);
 absl::Status CheckKeyName(absl::string_view name);
 // Errors: InvalidArgument for the keys of models in several files (FORMAT.md section 3.3), and for the padding.
 absl::Status CheckWritableKey(absl::string_view name);
-// The value of general.alignment. Errors: InvalidArgument for another type, and for what is no alignment.
+// The value of general.alignment. Errors: InvalidArgument for another type, and for a number that is not an alignment.
 absl::StatusOr<uint64_t> AlignmentOfValue(Value value);
 // What ggml refuses. Errors: InvalidArgument for a name of 64 bytes and more, or a rank above 4.
 absl::Status CheckTensorName(absl::string_view name);
@@ -40,7 +40,7 @@ absl::Status CheckRank(const TensorShape& shape);
 
 // A value of the text that a user gives, "TYPE:VALUE" or VALUE: "uint32:7", "bool:true", "text:as it is". Without a
 // type it has that of `old`, the value that it replaces, if this is a number or a bool; else it is text.
-// Errors: InvalidArgument for a text that is no value of the type, and for an `old` that is an array.
+// Errors: InvalidArgument for a text that is not a value of the type, and for an `old` that is an array.
 absl::StatusOr<ValueTree> ParseValue(absl::string_view text, const std::optional<Value>& old);
 
 class HeaderText {

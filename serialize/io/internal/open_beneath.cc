@@ -87,7 +87,7 @@ bool LiesIn(int folder, absl::Span<const IoResult> roots) {
   return false;
 }
 
-// Opens the file that the link `name` leads to, if it lies in one of `targets` and is no link itself.
+// Opens the file that the link `name` leads to, if it lies in one of `targets` and is not a link itself.
 IoResult OpenTarget(int folder, const std::string& name, absl::Span<const IoResult> targets) {
   const size_t slash = name.rfind('/');
   const bool is_here = slash == std::string::npos;

@@ -64,7 +64,7 @@ struct NpyHeader {
 absl::StatusOr<NpyPrefix> ParseNpyPrefix(absl::string_view start);
 
 // Errors: InvalidArgument, with the position in the text; Unimplemented for types that NumPy has and this library does
-// not know. Arrays of objects are no error here: has_objects is set.
+// not know. Arrays of objects are not an error here: has_objects is set.
 absl::StatusOr<NpyHeader> ParseNpyHeader(const NpyPrefix& prefix, absl::string_view text);
 
 }  // namespace tensorcask::npy

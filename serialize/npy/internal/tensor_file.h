@@ -61,7 +61,7 @@ class TensorFile {
   // cannot be read either. Errors: those of AddArray.
   absl::Status AddUnreadable(absl::string_view key, absl::string_view member_ending, std::unique_ptr<ArrayData> data,
                              uint64_t stored_bytes, const absl::Status& status);
-  // A member that is no array; `data` is all of it.
+  // A member that is not an array; `data` is all of it.
   void AddOther(absl::string_view member, std::unique_ptr<ArrayData> data, uint64_t size_bytes);
   // Damage outside of the members, for VerifyAll. `status` names the file.
   void AddDamage(absl::Status status) { damages_.push_back(std::move(status)); }

@@ -51,8 +51,8 @@ class ChunkReader {
     absl::Status Decode(uint64_t i, absl::Span<char> out, bool non_temporal = false);
     // The same into memory of the session, valid until the next call.
     absl::StatusOr<absl::string_view> Decode(uint64_t i);
-    // The same, always with the checksum and without a base. Damage of the chunk goes to *damage, and the
-    // result is then unspecified. Errors: failures to read.
+    // The same, always with the checksum and without a base. Damage of the chunk goes to *damage, and the result is
+    // then unspecified. Errors: failures to read.
     absl::StatusOr<absl::string_view> Check(uint64_t i, absl::Status* damage);
 
    private:

@@ -1,5 +1,5 @@
-// A random secret of this process. Another process cannot construct two pieces of data with the same hash. No
-// byte that is written depends on it.
+// A random secret of this process. Another process cannot construct two pieces of data with the same hash. No byte that
+// is written depends on it.
 //
 //   XXH3_128bits_withSecret(data, size, ProcessSecret().data(), ProcessSecret().size())
 

@@ -38,7 +38,7 @@ struct ParsedPiece {
 };
 
 // `begin` is the start of a message of `total_bytes` bytes: all of it, or at least kMaxPieceHeaderBytes.
-// Errors: DataLoss for bytes that are no message, a known field of another type, data that is empty, too long or not
+// Errors: DataLoss for bytes that are not a message, a known field of another type, data that is empty, too long or not
 // the last field, a longer header. Unknown numbers in the header are skipped.
 absl::StatusOr<ParsedPiece> ParsePieceHeader(absl::string_view begin, uint64_t total_bytes);
 

@@ -10,8 +10,8 @@
 
 namespace tensorcask::torch {
 
-// What the global `callable` gives for these arguments, a tuple. Errors: DataLoss if it is no global, if it is one that
-// is never called, or for arguments that it does not take.
+// What the global `callable` gives for these arguments, a tuple. Errors: DataLoss if it is not a global, if it is one
+// that is never called, or for arguments that it does not take.
 absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder);
 
 // Sets the state of `target`. Errors: DataLoss if that has no state, or another one.

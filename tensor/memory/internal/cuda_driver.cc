@@ -20,7 +20,7 @@ namespace {
 std::string VersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
 #ifdef _WIN32
-// Not from the current folder, where anybody may have put a file of this name.
+// Not from the current folder, where any user may have put a file of this name.
 void* OpenLibrary(const std::string& path) {
   return LoadLibraryExA(path.c_str(), nullptr, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
 }

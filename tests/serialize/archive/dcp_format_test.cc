@@ -175,7 +175,7 @@ TEST(DcpFormatTest, AFileOfPartsAloneSaysSo) {
   EXPECT_THAT(part->notes(), ElementsAre(HasSubstr("may be parts of tensors")));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> whole, Open(folder.path()));
   EXPECT_THAT(whole->notes(), ElementsAre());
-  // The joined tensors are no parts any more, and a copy of them does not say so.
+  // The joined tensors are whole, and a copy of them does not call them parts.
   EXPECT_EQ(whole->file_metadata().count(std::string(safetensors::kShardingInfoKey)), 0u);
 }
 

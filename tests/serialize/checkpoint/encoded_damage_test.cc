@@ -252,7 +252,7 @@ TEST(EncodedLies, APieceIsNoDelta) {
   }
 }
 
-// However many times a checkpoint is given as its own base: what is read of it is no tensor that is there.
+// However many times a checkpoint is given as its own base, its delta is refused.
 TEST(EncodedLies, ADeltaIsNoBaseOfItself) {
   const Tensor base = Numbers(1000);
   Tensor next = *base.Clone();

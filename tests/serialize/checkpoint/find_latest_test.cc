@@ -69,7 +69,7 @@ struct DamageCase {
   const char* name;
   void (*damage)(MemoryFileSystem*);
   bool seen_in_structure;  // by CheckStep::kStructure as well
-  const char* says;        // nullptr: it is no damage
+  const char* says;        // nullptr: it is not damage
 };
 
 class FindLatestDamage : public ::testing::TestWithParam<DamageCase> {};
@@ -186,7 +186,7 @@ TEST(FindLatestTest, StepsThatGoMeanwhileAreNoDamage) {
   }
 }
 
-// What keeps us from looking is no damage, and an older step is not taken for the newest because of it.
+// A step that cannot be read is not damaged, and an older step is not treated as the newest because of it.
 TEST(FindLatestTest, ErrorsOfTheSystemAreErrors) {
   MemoryFileSystem memory;
   ASSERT_NO_FATAL_FAILURE(MakeRun(&memory));

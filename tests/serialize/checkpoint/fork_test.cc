@@ -26,7 +26,7 @@
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
-// In a child, ThreadSanitizer takes the parent's threads, which nobody can join there, for threads that were forgotten.
+// In a child, ThreadSanitizer treats the parent's threads, which cannot be joined there, as leaked.
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() { return "report_thread_leaks=0"; }
 

@@ -245,7 +245,7 @@ TEST(Overwrite, NoDevicePipeOrSocketIsThePrefixOfACheckpoint) {
   }
   FileInfo info;
   EXPECT_EQ(FileSystem::Posix()->Describe("/dev/null.index", &info), -ENOENT);
-  // A folder or a file of that name is no hindrance.
+  // A folder or a file of that name does not prevent the save.
   ASSERT_EQ(mkdir(folder.Path("m").c_str(), 0700), 0);
   EXPECT_OK(Save(folder.Path("m"), {{"w", Tensor::Scalar<float>(1)}}, {}));
 }

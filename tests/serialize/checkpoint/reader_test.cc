@@ -341,7 +341,7 @@ TEST(Reader, BoundsTheEntriesOfACompressedIndex) {
               StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input is 0")));
 }
 
-// What is after the last tensor and is not padding is mentioned, and is no damage.
+// Bytes after the last tensor that are not padding are mentioned, and are not damage.
 TEST(Reader, VerifyMentionsBytesBehindTheLastTensor) {
   const std::string bytes(8, '\1');
   BundleEntryProto second = EntryOf(kFloat, {2}, bytes);

@@ -103,7 +103,7 @@ TEST_F(FilesTest, OneLockIsHeldAtATime) {
   EXPECT_EQ(files_.open_handles(), 0U);
 }
 
-// Errors of file systems without locks must not look like a lock that somebody holds.
+// Errors of file systems without locks must not look like a lock that another handle holds.
 TEST_F(FilesTest, AFileSystemWithoutLocksIsAnError) {
   const std::string path = Made("a");
   for (const int error : {ENOLCK, EOPNOTSUPP, EACCES}) {

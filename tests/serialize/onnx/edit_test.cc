@@ -35,7 +35,7 @@ std::string Pair(uint32_t field, const std::string& key, const std::string& valu
   return Sub(field, Sub(1, key) + Sub(2, value));
 }
 
-// A model that uses the name `w` of an initializer in each place that there is; "w" is also a text that is no name.
+// A model that uses the name `w` of an initializer in each place that there is; "w" is also a text that is not a name.
 std::string EachPlace(const std::string& w) {
   const std::string sharding = Sub(10, Sub(1, "w") + Sub(2, Sub(1, w) + Num(2, 0)));
   const std::string inner = NodeOf(w, "i") + Initializer(Small("other"));

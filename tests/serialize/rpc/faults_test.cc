@@ -496,7 +496,7 @@ TEST(StrangeClientTest, IsRefused) {
   v1::ListResponse page;
   EXPECT_EQ(stub->List(&context, list, &page).error_code(), grpc::StatusCode::OUT_OF_RANGE);
 
-  // Bytes that are no request.
+  // Bytes that are not a request.
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> raw(channel);
   grpc::ClientContext raw_context;
   grpc::CompletionQueue queue;

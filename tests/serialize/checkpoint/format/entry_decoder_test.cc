@@ -116,7 +116,7 @@ TEST(HeaderDecoder, TheBaseIsAName) {
   const std::string bytes = first.SerializeAsString() + second.SerializeAsString() + third.SerializeAsString();
   ASSERT_OK_AND_ASSIGN(const IndexHeader header, DecodeHeader(bytes, {}));
   EXPECT_EQ(header.base, "ckpt-1");
-  // A number is no name.
+  // A number is not a name.
   EXPECT_THAT(DecodeHeader(first.SerializeAsString() + "\x82\x80\x02\x02\x10\x07", {}),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("base")));
 }
