@@ -23,6 +23,7 @@
 #include "tensorcask/serialize/archive/formats/all_formats.h"
 #include "tensorcask/serialize/archive/read_index.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/tensor/allocator.h"
@@ -34,7 +35,6 @@
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
-#include "tensorcask/tests/support/forwarding_file_system.h"
 #include "tensorcask/tests/support/simulated_device.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
@@ -44,7 +44,6 @@ namespace {
 
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
-using ::tensorcask::testing::ForwardingFileSystem;
 using ::tensorcask::testing::IsOk;
 using ::tensorcask::testing::OnHost;
 using ::tensorcask::testing::SimulatedDevice;
