@@ -67,11 +67,8 @@ def state_for(mesh):
 
 
 def write(rank, world_size, kind, folder):
-    os.environ.update(
-        {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": os.environ.get("PORT", "29511"), "RANK": str(rank),
-         "WORLD_SIZE": str(world_size)}
-    )  # fmt: skip
-    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+    # Processes that meet at a file need no port, which another program may have.
+    dist.init_process_group("gloo", init_method=f"file://{folder}.meeting", rank=rank, world_size=world_size)
     mesh = init_device_mesh("cpu", (world_size,))
     if kind == "safetensors":
         state = {name: tensor for name, tensor in tensors_for(mesh).items() if "." not in name and name != "empty"}
