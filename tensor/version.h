@@ -1,4 +1,6 @@
 // The version of the library, for programs that must tell releases apart (SemVer; CHANGELOG.md).
+//
+//   std::cout << CASK_VERSION_STRING;   // 0.1.0
 
 #ifndef TENSORCASK_TENSOR_VERSION_H_
 #define TENSORCASK_TENSOR_VERSION_H_

@@ -1,4 +1,8 @@
 // One tensor of an archive as its lists describe it, without the elements.
+//
+//   for (const ArchiveEntry& entry : archive->entries()) {   // archive_reader.h
+//     std::cout << entry.name << " " << DTypeName(entry.dtype) << " " << entry.shape << "\n";
+//   }
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_ENTRY_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_ARCHIVE_ENTRY_H_

@@ -1,4 +1,10 @@
 // An archive whose tensors are in memory: those of a message, which is decoded as a whole, or those of a pipe.
+//
+//   KeptTensors kept;
+//   kept.Add({DescribeTensor("w", decoded), decoded});   // a DecodedTensor
+//   kept.SortByName();
+//   std::unique_ptr<ArchiveReader> archive =
+//       MakeDecodedArchive("records", "stdin", std::move(kept), /*has_names=*/true);
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_DECODED_ARCHIVE_H_

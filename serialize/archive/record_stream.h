@@ -1,4 +1,11 @@
 // Record streams of named tensors, in files and pipes. Each record is a TensorProto with the name in its metadata.
+//
+//   NamedRecordReader records(MakeDescriptorStream(STDIN_FILENO, "stdin"));
+//   while (true) {
+//     CASK_ASSIGN_OR_RETURN(const std::optional<NamedRecord> record, records.Next());
+//     if (!record.has_value()) break;
+//     ... record->entry.name, record->tensor.view ...
+//   }
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_RECORD_STREAM_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_RECORD_STREAM_H_

@@ -1,5 +1,12 @@
-// Encodes messages of tensors as the parts of a frame, and back: a body, inline data and descriptors (FORMAT.md
-// sections 4 and 5).
+// Messages of tensors and the options of a channel; and how a message becomes the parts of a frame, and back: a body,
+// inline data and descriptors (FORMAT.md sections 4 and 5).
+//
+//   Message message;
+//   message.topic = "predict";
+//   message.tensors.push_back({image, {}});
+//   ChannelOptions options;
+//   options.copy_unsealed = true;   // received tensors are saved
+//   CASK_ASSIGN_OR_RETURN(Channel channel, Channel::Connect("/run/x.sock", absl::Seconds(1), options));
 //
 // Message and ChannelOptions are public; the rest is internal to this room. channel.h is the door.
 

@@ -1,6 +1,8 @@
 // Carries the frames of a channel: bytes in order, with a deadline on every wait, and descriptors beside the bytes if
 // the transport can carry them.
 //
+//   Channel channel = Channel::FromTransport(MakeTransport(std::move(socket)));   // as Channel::FromSocket
+//
 // Errors are those of unix_socket.h. One thread may send while another receives; Shutdown may come from any thread.
 
 #ifndef TENSORCASK_SERIALIZE_EXCHANGE_TRANSPORT_H_

@@ -1,5 +1,9 @@
 // Which files of an older archive a write replaces and removes.
 //
+//   const std::vector<std::vector<std::string>> sources = {{"/models/base.npz"}};   // what the call reads
+//   CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, ReplacedFileAt("/models/m.npz", FileSystem::Posix()));
+//   CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, sources, FileSystem::Posix()));
+//
 // The rule, for all formats and callers: a write replaces the file at its path. Beyond that it removes only files that
 // the old archive's index lists, and that no other archive of the folder needs; without an index it removes nothing.
 // A file that the call reads stays, unless the call replaces the archive that it reads from.

@@ -1,4 +1,9 @@
 // How NpyWriter and NpzWriter store the elements of an array.
+//
+//   NpyWriterOptions options;
+//   options.format.order = NpyOrder::kColumnMajor;      // as np.asfortranarray
+//   options.format.strings = NpyStrings::kUnicode;      // "U5"
+//   CASK_RETURN_IF_ERROR(WriteNpy("/data/weights.npy", weights, options));
 
 #ifndef TENSORCASK_SERIALIZE_NPY_ARRAY_FORMAT_H_
 #define TENSORCASK_SERIALIZE_NPY_ARRAY_FORMAT_H_

@@ -1,4 +1,8 @@
 // Options and results of NpyReader (npy_reader.h) and NpzReader (npz_reader.h).
+//
+//   NpyReaderOptions options;
+//   options.dtype_of_opaque_elements = DType::kFloat8E4m3fn;   // V1 in the file
+//   CASK_ASSIGN_OR_RETURN(NpyReader reader, NpyReader::Open("/data/weights.npy", options));
 
 #ifndef TENSORCASK_SERIALIZE_NPY_NPY_TYPES_H_
 #define TENSORCASK_SERIALIZE_NPY_NPY_TYPES_H_

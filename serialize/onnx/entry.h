@@ -1,4 +1,8 @@
 // What an ONNX file says about one tensor.
+//
+//   for (const OnnxEntry& entry : reader.entries()) {   // onnx_reader.h
+//     std::cout << entry.name << " " << DTypeName(entry.dtype) << " " << entry.shape << "\n";
+//   }
 
 #ifndef TENSORCASK_SERIALIZE_ONNX_ENTRY_H_
 #define TENSORCASK_SERIALIZE_ONNX_ENTRY_H_

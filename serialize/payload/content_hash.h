@@ -1,6 +1,9 @@
 // The hash of a tensor's elements, whatever their memory layout: the 128-bit XXH3 of their bytes in row-major order;
 // for strings, of their lengths (8 bytes each) and then their characters (FORMAT.md section 4). It distinguishes
 // tensors, but does not protect against an attacker who constructs two tensors with the same hash.
+//
+//   CASK_ASSIGN_OR_RETURN(const ContentHash hash, HashElements(weights));
+//   hash.ToString()   // 32 digits, the same for all strides
 
 #ifndef TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_
 #define TENSORCASK_SERIALIZE_PAYLOAD_CONTENT_HASH_H_

@@ -1,4 +1,8 @@
 // What a safetensors file says about one tensor.
+//
+//   for (const SafetensorsEntry& entry : reader.entries()) {   // safetensors_reader.h
+//     if (!entry.read_status.ok()) std::cerr << entry.name << ": " << entry.read_status << "\n";
+//   }
 
 #ifndef TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_ENTRY_H_
 #define TENSORCASK_SERIALIZE_SAFETENSORS_SAFETENSORS_ENTRY_H_

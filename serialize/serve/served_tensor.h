@@ -1,4 +1,10 @@
 // One tensor that a server offers, as its list describes it (FORMAT.md section 2), and what a request asks.
+//
+//   ServedTensor w;
+//   w.name = "dense/kernel";
+//   w.dtype = DType::kFloat32;
+//   w.shape = TensorShape({784, 10});
+//   w.encoding = "plain";
 
 #ifndef TENSORCASK_SERIALIZE_SERVE_SERVED_TENSOR_H_
 #define TENSORCASK_SERIALIZE_SERVE_SERVED_TENSOR_H_

@@ -1,5 +1,10 @@
 // Changes to the names and the metadata that a file of tensors stores, and what came of them. Each format applies them
 // in its own room; serialize/archive/edit.h is the door.
+//
+//   FileEdits edits;
+//   edits.renames["w"] = "encoder/w";
+//   edits.set_metadata["license"] = "MIT";
+//   CASK_ASSIGN_OR_RETURN(const FileEditResult result, safetensors.Edit("m.safetensors", edits, {}));
 
 #ifndef TENSORCASK_SERIALIZE_VALUES_FILE_EDITS_H_
 #define TENSORCASK_SERIALIZE_VALUES_FILE_EDITS_H_

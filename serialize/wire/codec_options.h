@@ -1,4 +1,8 @@
 // What a caller may choose when tensors become messages and back.
+//
+//   EncodeOptions options;
+//   options.checksum = true;
+//   CASK_RETURN_IF_ERROR(EncodeTensor(view, options, &proto));   // tensor_codec.h
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_CODEC_OPTIONS_H_
 #define TENSORCASK_SERIALIZE_WIRE_CODEC_OPTIONS_H_

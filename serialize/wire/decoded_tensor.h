@@ -1,4 +1,8 @@
 // A tensor decoded from a message, with its metadata.
+//
+//   CASK_ASSIGN_OR_RETURN(const DecodedTensor decoded, DecodeTensorWithMetadata(proto));   // tensor_codec.h
+//   CASK_ASSIGN_OR_RETURN(const Tensor tensor, decoded.view.ToTensor());
+//   decoded.metadata.name   // "encoder.weight"
 
 #ifndef TENSORCASK_SERIALIZE_WIRE_DECODED_TENSOR_H_
 #define TENSORCASK_SERIALIZE_WIRE_DECODED_TENSOR_H_

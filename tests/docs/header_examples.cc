@@ -74,6 +74,9 @@ extern absl::StatusOr<std::unique_ptr<ArchiveReader>> archive;
 namespace serialize_archive_compare_archives {
 extern std::unique_ptr<ArchiveReader> before, after;
 }
+namespace serialize_archive_decoded_archive {
+extern const DecodedTensor decoded;
+}
 namespace serialize_archive_tensor_blocks {
 extern const ArchiveEntry entry;
 }
@@ -90,6 +93,9 @@ namespace serialize_exchange_shared_memory {
 extern ScopedDescriptor descriptor;
 extern const uint64_t offset_bytes, size_bytes;
 }  // namespace serialize_exchange_shared_memory
+namespace serialize_exchange_transport {
+extern UnixSocket socket;
+}
 namespace serialize_exchange_unix_socket {
 extern ScopedDescriptor memory;
 }
@@ -119,6 +125,9 @@ extern const uint64_t header_bytes;
 extern const std::string name;
 struct Entry {};
 }  // namespace serialize_io_listing_budget
+namespace serialize_onnx_entry {
+extern const OnnxReader reader;
+}
 namespace serialize_payload_base_lookup {
 extern Tensor weights_of_step_100;
 extern CheckpointReader step_100;
@@ -135,6 +144,9 @@ namespace serialize_payload_payload_reader {
 extern const std::string bytes;
 extern const TensorSlice rows;
 }  // namespace serialize_payload_payload_reader
+namespace serialize_safetensors_safetensors_entry {
+extern const SafetensorsReader reader;
+}
 namespace serialize_safetensors_safetensors_writer {
 extern SafetensorsWriter writer;
 }
@@ -153,6 +165,12 @@ extern TensorView half;
 }  // namespace serialize_sharded_sharded_load
 namespace serialize_sharded_sharded_save {
 extern Communicator* comm;
+}
+namespace serialize_wire_codec_options {
+extern TensorProto proto;
+}
+namespace serialize_wire_decoded_tensor {
+extern const TensorProto proto;
 }
 namespace serialize_wire_records {
 extern ByteSink& sink;

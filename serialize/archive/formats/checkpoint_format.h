@@ -1,4 +1,7 @@
 // TensorFlow's checkpoints as an archive format. `path` is the prefix or the .index file.
+//
+//   const CheckpointArchiveFormat checkpoint;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("/models/step-100", {&checkpoint}));   // archive.h
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_CHECKPOINT_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_CHECKPOINT_FORMAT_H_

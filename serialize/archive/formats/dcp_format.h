@@ -1,5 +1,8 @@
 // Distributed checkpoints of PyTorch as an archive format: a folder of .distcp files with their .metadata, or of
 // safetensors files with parts of tensors (joined_shards.h). They are read, not written.
+//
+//   const DcpArchiveFormat dcp;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("/runs/7/step-1000", {&dcp}));   // archive.h; a folder
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_DCP_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_DCP_FORMAT_H_

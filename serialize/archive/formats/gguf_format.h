@@ -1,5 +1,9 @@
 // GGUF files, and models that are split into several of them, as an archive format. A written model is one file.
 //
+//   const GgufArchiveFormat gguf;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("llama-7b-q4_k.gguf", {&gguf}));   // archive.h
+//   CASK_ASSIGN_OR_RETURN(Tensor w, archive->Read("blk.0.attn_q.weight"));             // float32
+//
 // Tensors in blocks are float32, with the type of the blocks as their encoding ("q4_k"); a GGUF file that is written
 // gets the blocks as they are, unless a rule gives the tensor a dtype. Metadata that is text, a number or a bool
 // becomes FileMetadata; Values() has all of it, and another GGUF file gets it with its types. A text of FileMetadata

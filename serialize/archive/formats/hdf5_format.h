@@ -1,4 +1,7 @@
 // HDF5 files, as Keras writes them, and models of Keras 3 (.keras) as an archive format. They are read, not written.
+//
+//   const Hdf5ArchiveFormat hdf5;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("model.keras", {&hdf5}));   // archive.h
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_HDF5_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_HDF5_FORMAT_H_

@@ -1,5 +1,9 @@
 // NumPy's files as archive formats: npy (one array, or the fields of one) and npz (arrays by name).
 //
+//   const NpyArchiveFormat npy;
+//   const NpzArchiveFormat npz;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("model.npz", {&npy, &npz}));   // archive.h
+//
 // The array of an npy file is named after the file. Dtypes that NumPy lacks (float8, int4, ...) are stored only if
 // ArchiveWriterOptions::store_opaquely is set, and read only with NpyFormatOptions::dtype_of_opaque_elements.
 

@@ -1,5 +1,10 @@
 // ONNX models, and ONNX tensors and sequences in files of their own, as an archive format.
 //
+//   OnnxFormatOptions options;
+//   options.base_model = "base.onnx";
+//   const OnnxArchiveFormat onnx(options);
+//   CASK_RETURN_IF_ERROR(ConvertArchives({archive.get()}, "tuned.onnx", onnx).status());   // convert_archives.h
+//
 // A file NAME.pb that is written holds one tensor. A model is made of another one: OnnxFormatOptions::base_model, or
 // the model that the tensors come from (ArchiveWriterOptions::source_path). The tensors replace its initializers.
 

@@ -1,4 +1,9 @@
 // Record files (TFRecord) of TensorProto messages as an archive format. The name of a tensor is in its metadata.
+//
+//   const RecordsArchiveFormat records;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("tensors.tfrecord", {&records}));   // archive.h
+//   CASK_ASSIGN_OR_RETURN(auto piped, ReadRecordStream(MakeDescriptorStream(STDIN_FILENO, "stdin"), {}));
+//
 // Opening reads the file once, one record at a time. Of records of 4 MiB and more it reads only the fields around the
 // elements, without a check of their checksum: that is checked when the elements are read, in blocks or as a whole.
 // Until then, damage of the name, dtype or shape of such a record is listed as a tensor of another name, dtype or

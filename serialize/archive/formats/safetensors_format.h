@@ -1,4 +1,9 @@
 // Safetensors files, and models in several of them, as an archive format.
+//
+//   SafetensorsFormatOptions options;
+//   options.max_shard_bytes = SafetensorsArchiveFormat::kShardBytes;   // files of at most 5 GB
+//   const SafetensorsArchiveFormat format(options);
+//   CASK_RETURN_IF_ERROR(ConvertArchives({archive.get()}, "m.safetensors", format).status());   // convert_archives.h
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_SAFETENSORS_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_SAFETENSORS_FORMAT_H_

@@ -1,5 +1,9 @@
 // A file with one serialized TensorProto as an archive format. Its content cannot tell the format: the extension does.
 //
+//   const TensorProtoArchiveFormat tensorproto;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("weights.pb", {&tensorproto}));   // archive.h
+//   CASK_ASSIGN_OR_RETURN(Tensor weights, archive->Read("weights"));                  // named after the file
+//
 // A file of 4 MiB and more whose elements are row-major content is not read when it is opened, and its tensor is read
 // and written in blocks, however large. All other messages are in memory as a whole, and so is what Read returns; a
 // message of more than max_message_bytes is then ResourceExhausted.

@@ -1,5 +1,9 @@
 // Files of torch.save, and models in several of them that have an index (pytorch_model.bin.index.json), as an archive
 // format.
+//
+//   const TorchArchiveFormat torch;
+//   CASK_ASSIGN_OR_RETURN(auto archive, OpenArchive("pytorch_model.bin", {&torch}));   // archive.h
+//   CASK_ASSIGN_OR_RETURN(Tensor w, archive->Read("encoder.weight"));
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_TORCH_FORMAT_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_TORCH_FORMAT_H_
