@@ -1418,6 +1418,7 @@ tensorcask_room(object_store
     serialize/object_store/internal/object_url.cc
     serialize/object_store/internal/profile_file.cc
     serialize/object_store/internal/request_engine.cc
+    serialize/object_store/internal/request_signature.cc
     serialize/object_store/internal/sha256.cc
     serialize/object_store/internal/task_threads.cc
     serialize/object_store/internal/upload.cc
@@ -1435,6 +1436,7 @@ tensorcask_room(object_store
     serialize/object_store/internal/object_url.h
     serialize/object_store/internal/profile_file.h
     serialize/object_store/internal/request_engine.h
+    serialize/object_store/internal/request_signature.h
     serialize/object_store/internal/sha256.h
     serialize/object_store/internal/task_threads.h
     serialize/object_store/internal/upload.h

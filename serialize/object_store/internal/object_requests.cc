@@ -53,7 +53,7 @@ std::string ObjectRequests::UrlOf(const ObjectUrl& url, absl::string_view key, c
   }
   if (key.empty()) text.pop_back();
   absl::StrAppend(&text, PercentEncoded(key, "/"));
-  // curl signs the query as it is: sorted, each value encoded, and a "=" behind each name.
+  // The query is signed as it is: sorted, each value encoded, and a "=" behind each name.
   char separator = '?';
   for (const auto& [name, value] : query) {
     absl::StrAppend(&text, absl::string_view(&separator, 1), name, "=", PercentEncoded(value));

@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "tensorcask/serialize/object_store/internal/answer_errors.h"
 #include "tensorcask/serialize/object_store/internal/object_url.h"
+#include "tensorcask/serialize/object_store/internal/request_signature.h"
 #include "tensorcask/serialize/object_store/internal/sha256.h"
 #include "tensorcask/serialize/object_store/internal/xml_answer.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -163,18 +164,14 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
   receiver->Prepare(&lines);
   const bool signs = request.is_signed && !credentials.is_anonymous();
   if (signs) {
-    // libcurl 7.88 does not add this header. Over plain http the body could be changed on its way, so its hash is
-    // signed.
+    // Over plain http the body could be changed on its way, so its hash is signed.
     const bool is_protected = absl::StartsWith(request.url, "https:") || IsLoopback(HostOf(request.url));
     lines.push_back(absl::StrCat("x-amz-content-sha256: ",
                                  is_protected && !request.body.empty() ? "UNSIGNED-PAYLOAD" : Sha256Hex(request.body)));
     if (!credentials.session_token.empty()) {
       lines.push_back(absl::StrCat("x-amz-security-token: ", credentials.session_token));
     }
-    const std::string what = absl::StrCat("aws:amz:", region_, ":s3");
-    curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, what.c_str());
-    curl_easy_setopt(curl, CURLOPT_USERNAME, credentials.access_key_id.c_str());
-    curl_easy_setopt(curl, CURLOPT_PASSWORD, credentials.secret_access_key.c_str());
+    SignRequest(request.method, request.url, credentials, region_, absl::Now(), &lines);
   }
   HeaderList headers;
   for (const std::string& line : lines) {
@@ -211,8 +208,7 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
 #endif
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  // libcurl from 8.14 on signs no such paths. Keys of a store, which alone are signed, have no steps "." and "..".
-  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, signs ? 0L : 1L);
+  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
   curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);

@@ -60,9 +60,7 @@ void AddSha256Block(const char* block, std::array<uint32_t, 8>* state) {
   for (size_t i = 0; i < added.size(); ++i) (*state)[i] += added[i];
 }
 
-}  // namespace
-
-std::string Sha256Hex(absl::string_view bytes) {
+std::array<uint32_t, 8> Sha256(absl::string_view bytes) {
   std::array<uint32_t, 8> state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const uint64_t bits = uint64_t{bytes.size()} * 8;
@@ -74,9 +72,32 @@ std::string Sha256Hex(absl::string_view bytes) {
   const size_t tail_bytes = bytes.size() + 9 <= kSha256Block ? kSha256Block : 2 * kSha256Block;
   for (size_t i = 0; i < 8; ++i) tail[tail_bytes - 1 - i] = static_cast<char>((bits >> (8 * i)) & 0xff);
   for (size_t at = 0; at < tail_bytes; at += kSha256Block) AddSha256Block(tail.data() + at, &state);
+  return state;
+}
+
+std::string Sha256Bytes(absl::string_view text) {
+  std::string bytes;
+  for (const uint32_t word : Sha256(text)) {
+    for (int bits = 24; bits >= 0; bits -= 8) bytes.push_back(static_cast<char>((word >> bits) & 0xff));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string Sha256Hex(absl::string_view bytes) {
   std::string hex;
-  for (const uint32_t word : state) absl::StrAppend(&hex, absl::Hex(word, absl::kZeroPad8));
+  for (const uint32_t word : Sha256(bytes)) absl::StrAppend(&hex, absl::Hex(word, absl::kZeroPad8));
   return hex;
+}
+
+std::string HmacSha256(absl::string_view key, absl::string_view text) {
+  std::string inner = key.size() > kSha256Block ? Sha256Bytes(key) : std::string(key);
+  inner.resize(kSha256Block, '\0');
+  std::string outer = inner;
+  for (char& byte : inner) byte = static_cast<char>(byte ^ 0x36);
+  for (char& byte : outer) byte = static_cast<char>(byte ^ 0x5c);
+  return Sha256Bytes(outer + Sha256Bytes(absl::StrCat(inner, text)));
 }
 
 }  // namespace tensorcask::internal
