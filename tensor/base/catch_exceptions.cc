@@ -42,9 +42,6 @@ CatchExceptions(absl::FunctionRef<absl::Status()> fn) {
     throw;
 #endif
   } catch (...) {
-#if !defined(__GLIBCXX__)
-    if (std::current_exception() == nullptr) throw;  // the end of the thread, for which libc++ has no class
-#endif
     return StatusOf("a function that the library called threw an exception");
   }
 }

@@ -18,7 +18,8 @@
 namespace tensorcask {
 
 // Returns fn(). If fn throws: ResourceExhausted, marked as an error of this process (status_util.h), with what() of the
-// exception. Throws nothing itself, except what ends a thread (pthread_exit, pthread_cancel).
+// exception. Throws nothing itself, except what ends a thread (pthread_exit, pthread_cancel). With libc++, which cannot
+// pass that on, it ends the process.
 absl::Status CatchExceptions(absl::FunctionRef<absl::Status()> fn);
 
 }  // namespace tensorcask
