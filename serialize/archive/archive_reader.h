@@ -143,6 +143,8 @@ class ArchiveReader {
   // The step that reads the entry in ReadPlan::StartSteps, by default its stored bytes at entry.offset. An empty step
   // if `entry` is null or if it is not known where the bytes are.
   virtual ReadPlan::Step StepOf(const ArchiveEntry* entry) const;
+  // Opens the files that the entries need at the same time, where a plan will read them. Null is not known.
+  virtual void OpenFilesOf(absl::Span<const ArchiveEntry* const> /*entries*/) const {}
   // Whether ReadInto reads what StepOf says straight into memory of the host that is dense and row-major, so that a
   // plan may fetch it there. The default: no.
   virtual bool IsReadInPlace(const ArchiveEntry& /*entry*/) const { return false; }

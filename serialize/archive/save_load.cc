@@ -201,6 +201,7 @@ absl::StatusOr<std::vector<Tensor>> LoadTensors(const ArchiveReader& archive,
                                                 const LoadOptions& options) {
   std::vector<Tensor> tensors(entries.size());
   std::vector<char*> memory(entries.size(), nullptr);
+  if (!options.map) archive.OpenFilesOf(entries);
   for (size_t i = 0; i < entries.size() && !options.map; ++i) {
     const ArchiveEntry& entry = *entries[i];
     if (!IsPlannedInPlace(archive, entry, archive.StepOf(&entry))) continue;
@@ -226,6 +227,7 @@ absl::Status LoadTensorsInto(const ArchiveReader& archive, absl::Span<const Tens
   entries.reserve(tensors.size());
   for (const TensorToLoad& tensor : tensors) entries.push_back(archive.Find(tensor.name).value_or(nullptr));
   std::vector<char*> memory(entries.size(), nullptr);
+  archive.OpenFilesOf(entries);
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i] != nullptr) memory[i] = MemoryInPlace(archive, *entries[i], tensors[i].out);
   }

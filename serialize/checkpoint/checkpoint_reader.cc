@@ -137,6 +137,8 @@ std::shared_ptr<const ByteSource> CheckpointReader::FileToPlan(int shard) const 
 
 ReadPlan::Step CheckpointReader::PiecesToPlan(absl::string_view name) const { return impl_->PiecesToPlan(name); }
 
+void CheckpointReader::OpenTogether(absl::Span<const int> shards) const { impl_->OpenTogether(shards); }
+
 bool CheckpointReader::IsReadInPlace(absl::string_view name) const { return !devices_ && impl_->IsReadInPlace(name); }
 
 std::string CheckpointReader::DataPath(int shard) const {
@@ -231,6 +233,11 @@ absl::StatusOr<std::vector<CheckpointNamedTensor>> CheckpointReader::ReadAll(
     if (!tensor.ok()) return failed(i, tensor.status());
     tensors[number] = {std::move(entries[number].name), *std::move(tensor)};
   };
+  std::vector<int> shards;
+  for (const CheckpointEntry& entry : entries) {
+    if (entry.slices.empty()) shards.push_back(entry.shard);
+  }
+  impl_->OpenTogether(shards);
   // A plan for the entries of `order` from `from` to `to`.
   const auto start = [&](size_t from, size_t to, ReadPlan* plan) {
     for (size_t i = from; i < to; ++i) {

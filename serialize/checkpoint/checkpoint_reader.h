@@ -29,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/io/element_stream.h"
@@ -69,6 +70,8 @@ class CheckpointReader final : public BaseLookup {
   // The data file for a plan of reads (serialize/io/read_plan.h). Null where nothing is planned: on a disk, and for
   // shards that cannot be opened.
   std::shared_ptr<const ByteSource> FileToPlan(int shard) const;
+  // Opens these data files at the same time, where reads are planned, before they are asked for one after the other.
+  void OpenTogether(absl::Span<const int> shards) const;
   // The same for the stored pieces of a sliced tensor, in the order in which it is read. The step has no source where
   // nothing is planned, and for a tensor that is not sliced or cannot be read.
   ReadPlan::Step PiecesToPlan(absl::string_view name) const;

@@ -113,7 +113,8 @@ class FileSource final : public ByteSource {
 
   ReadShape read_shape() const override { return shape_; }
 
-  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options) const override {
+  std::shared_ptr<Announcement> Announce(absl::Span<const FileRange> ranges,
+                                         const AnnounceOptions& options) const override {
     if (shape_.in_flight <= 1) return nullptr;
     std::vector<FileRange> in_file;
     for (const FileRange& range : ranges) {
@@ -358,7 +359,8 @@ class WindowSource final : public ByteSource {
 
   ReadShape read_shape() const override { return source_->read_shape(); }
 
-  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options) const override {
+  std::shared_ptr<Announcement> Announce(absl::Span<const FileRange> ranges,
+                                         const AnnounceOptions& options) const override {
     std::vector<FileRange> moved;
     for (const FileRange& range : ranges) {
       if (RangeFits(range.offset, range.size_bytes, size_bytes_)) {
@@ -421,7 +423,7 @@ absl::Status ByteSource::ReadRanges(absl::Span<const ReadRange> ranges) const {
   return absl::OkStatus();
 }
 
-std::shared_ptr<void> ByteSource::Announce(absl::Span<const FileRange>, const AnnounceOptions&) const {
+std::shared_ptr<Announcement> ByteSource::Announce(absl::Span<const FileRange>, const AnnounceOptions&) const {
   return nullptr;
 }
 

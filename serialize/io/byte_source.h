@@ -63,7 +63,8 @@ class ByteSource {
 
   // While the result lives, the source may fetch these ranges before they are read, as read_plan.h says. Null, the
   // default, if nothing is gained by that. Requires: the source outlives the result.
-  virtual std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options = {}) const;
+  virtual std::shared_ptr<Announcement> Announce(absl::Span<const FileRange> ranges,
+                                                 const AnnounceOptions& options = {}) const;
 
   // The open file that has the bytes, for copies inside the system (FileSystem::CopyRange). False: there is none.
   virtual bool GetFile(FileSystem** file_system, IoResult* handle) const;

@@ -24,14 +24,18 @@ void ReadPlan::Add(const Step& step, size_t number) {
 }
 
 void ReadPlan::Start() {
-  for (Planned& planned : planned_) {
+  std::shared_ptr<Announcement> next;
+  for (auto at = planned_.rbegin(); at != planned_.rend(); ++at) {
+    Planned& planned = *at;
     AnnounceOptions options;
+    options.next = next;
     if (fetched_ && !planned.numbered.empty()) {
       std::sort(planned.numbered.begin(), planned.numbered.end(),
                 [](const Numbered& a, const Numbered& b) { return a.offset < b.offset; });
       options.fetched = [this, &planned](uint64_t begin, uint64_t end) { TellFetched(planned, begin, end); };
     }
     planned.announced = planned.source->Announce(planned.ranges, options);
+    if (planned.announced != nullptr) next = planned.announced;
   }
 }
 
@@ -51,12 +55,14 @@ void ReadPlan::TellFetched(const Planned& planned, uint64_t begin, uint64_t end)
   told_.notify_all();
 }
 
-// What a thread of a source still reads keeps its announcement, which ends on no thread of its own.
+// A thread that is told of a range reads it, and keeps the announcement meanwhile, which must not end on that thread.
 ReadPlan::~ReadPlan() {
-  if (!owner_.IsThisProcess()) return;  // such threads are the parent's
-  std::unique_lock<std::mutex> lock(mutex_);
-  ends_ = true;
-  told_.wait(lock, [&] { return telling_ == 0; });
+  if (owner_.IsThisProcess()) {  // else such threads are the parent's
+    std::unique_lock<std::mutex> lock(mutex_);
+    ends_ = true;
+    told_.wait(lock, [&] { return telling_ == 0; });
+  }
+  for (Planned& planned : planned_) planned.announced = nullptr;  // in this order: each knows the next
 }
 
 StepOrder ReadPlan::StartSteps(size_t count, absl::FunctionRef<Step(size_t number)> step_of) {

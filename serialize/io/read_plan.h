@@ -10,7 +10,8 @@
 // and ReadRanges take the bytes from there. Of a source like a disk (in_flight 1) nothing is planned: its reads stay as
 // they are.
 //
-// If the memory is known in which a range will be read, Add gets it, too (`into`). Then the bytes go straight there.
+// If the memory is known in which a range will be read, Add gets it, too (`into`). Then the bytes go straight there,
+// and the files are fetched one behind the other without waiting for the caller.
 
 #ifndef TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
 #define TENSORCASK_SERIALIZE_IO_READ_PLAN_H_
@@ -39,6 +40,16 @@ struct FileRange {
   char* into = nullptr;
 };
 
+// Ranges that a source fetches while this lives (ByteSource::Announce).
+class Announcement {
+ public:
+  virtual ~Announcement() = default;
+
+  // Fetches a piece straight into its memory, if there is one that no thread fetches yet. Returns false if there is
+  // none, and will be none. For threads of another file that have nothing left to do.
+  virtual bool FetchOne() { return false; }
+};
+
 // How ByteSource::Announce fetches ranges.
 struct AnnounceOptions {
   AnnounceOptions() {}       // by hand: GCC 12 takes a defaulted one for uninitialized where it is a default argument
@@ -47,6 +58,8 @@ struct AnnounceOptions {
   // Called by the threads that fetch when the bytes from `begin` to `end` have come straight into their memory; null:
   // is not called.
   std::function<void(uint64_t begin, uint64_t end)> fetched;
+  // What the threads that fetch go on with when nothing is left to fetch here; null: nothing.
+  std::shared_ptr<Announcement> next;
 };
 
 // An order of the numbers 0 to size() - 1.
@@ -107,8 +120,8 @@ class ReadPlan {
   struct Planned {
     std::shared_ptr<const ByteSource> source;
     std::vector<FileRange> ranges;
-    std::vector<Numbered> numbered;   // those with a number, by offset
-    std::shared_ptr<void> announced;  // ends before the others
+    std::vector<Numbered> numbered;           // those with a number, by offset
+    std::shared_ptr<Announcement> announced;  // ends before the others
   };
   void TellFetched(const Planned& planned, uint64_t begin, uint64_t end);
 

@@ -43,7 +43,7 @@ class ZipCursor final : public npy::DataCursor {
   // `verified` is set when the checksum was compared; null: it is not computed.
   // `announced` lives as long as the cursor (ByteSource::Announce).
   ZipCursor(const ByteSource* file, const ZipMember* member, uint64_t skipped, std::atomic<bool>* verified,
-            std::shared_ptr<void> announced)
+            std::shared_ptr<Announcement> announced)
       : announced_(std::move(announced)),
         stream_(file, member, verified != nullptr),
         skipped_(skipped),
@@ -61,7 +61,7 @@ class ZipCursor final : public npy::DataCursor {
   }
 
  private:
-  const std::shared_ptr<void> announced_;
+  const std::shared_ptr<Announcement> announced_;
   ZipMemberStream stream_;
   uint64_t skipped_;
   std::atomic<bool>* verified_;
@@ -81,7 +81,7 @@ class ZipData final : public npy::ArrayData {
           std::make_unique<npy::StoredCursor>(file_, member_.data_offset + header_bytes_));
     }
     // It is read from front to back in small steps.
-    std::shared_ptr<void> announced;
+    std::shared_ptr<Announcement> announced;
     const FileRange whole = place();
     if (use != Use::kPart) announced = file_->Announce(absl::MakeConstSpan(&whole, 1));
     return std::unique_ptr<npy::DataCursor>(std::make_unique<ZipCursor>(

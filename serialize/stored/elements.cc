@@ -95,7 +95,7 @@ absl::Status ReadBytes(const ByteSource& source, const StoredTensor& tensor, con
   } else {
     // Where several pieces are read at once, those after a block are read while it is checked.
     const FileRange range = {tensor.offset, out.size(), out.data()};
-    std::shared_ptr<void> announced;
+    std::shared_ptr<Announcement> announced;
     if (!check.idle() && out.size() > BlockBytes(source)) announced = source.Announce(absl::MakeConstSpan(&range, 1));
     CASK_RETURN_IF_ERROR(ReadChecked(source, tensor.offset, out, &check));
   }

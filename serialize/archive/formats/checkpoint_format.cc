@@ -276,6 +276,13 @@ class CheckpointArchiveReader final : public archive::ForwardingReader<Checkpoin
     const bool is_sliced = entry != nullptr && entry->pieces > 0;
     return is_sliced ? reader_.PiecesToPlan(entry->name) : ArchiveReader::StepOf(entry);
   }
+  void OpenFilesOf(absl::Span<const ArchiveEntry* const> entries) const override {
+    std::vector<int> shards;
+    for (const ArchiveEntry* entry : entries) {
+      if (entry != nullptr && entry->shard.has_value() && entry->pieces == 0) shards.push_back(*entry->shard);
+    }
+    reader_.OpenTogether(shards);
+  }
   bool IsReadInPlace(const ArchiveEntry& entry) const override {
     return entry.pieces == 0 && reader_.IsReadInPlace(entry.name);
   }

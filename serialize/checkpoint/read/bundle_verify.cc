@@ -408,6 +408,11 @@ void Verification::VerifyBatch(std::vector<Item>* batch) {
     const CheckpointEntry& second = (*batch)[b].located.index.entry;
     return std::tie(first.shard, first.offset, a) < std::tie(second.shard, second.offset, b);
   });
+  if (stored_.files().are_planned()) {
+    std::vector<int> shards;
+    for (const uint32_t i : order) shards.push_back((*batch)[i].located.index.entry.shard);
+    stored_.files().OpenTogether(shards);
+  }
   ReadPlan plan;
   for (const uint32_t i : order) {
     const CheckpointEntry& entry = (*batch)[i].located.index.entry;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/read/reader_types.h"
 #include "tensorcask/serialize/io/decode_quota.h"
@@ -45,6 +46,7 @@ class ReaderImpl {
   virtual int num_shards() const = 0;
   virtual std::string DataPath(int shard) const = 0;
   virtual std::shared_ptr<const ByteSource> FileToPlan(int /*shard*/) const { return nullptr; }
+  virtual void OpenTogether(absl::Span<const int> /*shards*/) const {}  // of data files; as DataFiles
   virtual ReadPlan::Step PiecesToPlan(absl::string_view /*name*/) const { return {}; }
 
   virtual absl::StatusOr<std::vector<CheckpointEntry>> entries() const = 0;

@@ -1,8 +1,10 @@
 #include "tensorcask/serialize/checkpoint/read/data_files.h"
 
+#include <algorithm>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/format/naming.h"
@@ -10,6 +12,7 @@
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/owner_process.h"
+#include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::checkpoint {
@@ -49,7 +52,8 @@ class FileBesideIndex final : public ByteSource {
   bool GetFile(FileSystem** file_system, IoResult* handle) const override {
     return file_->GetFile(file_system, handle);
   }
-  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options) const override {
+  std::shared_ptr<Announcement> Announce(absl::Span<const FileRange> ranges,
+                                         const AnnounceOptions& options) const override {
     return file_->Announce(ranges, options);
   }
 
@@ -134,6 +138,20 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
     return MarkDamagedPart(read.ok() && first == 0 ? cut : ExplainContent(cut, *file, "checkpoint"));
   }
   return file;
+}
+
+void DataFiles::OpenTogether(absl::Span<const int> shards) const {
+  if (!are_planned()) return;
+  std::vector<int> closed(shards.begin(), shards.end());
+  std::sort(closed.begin(), closed.end());
+  closed.erase(std::unique(closed.begin(), closed.end()), closed.end());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed.erase(std::remove_if(closed.begin(), closed.end(), [&](int shard) { return open_.count(shard) != 0; }),
+                 closed.end());
+  }
+  if (closed.size() < 2) return;
+  ParallelFor(index_->read_shape().in_flight, closed.size(), [&](size_t i) { FileToPlan(closed[i]); }).IgnoreError();
 }
 
 std::shared_ptr<const ByteSource> DataFiles::FileToPlan(int shard) const {

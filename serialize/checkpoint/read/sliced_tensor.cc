@@ -63,6 +63,14 @@ absl::StatusOr<std::vector<TensorSlice>> SlicedTensors::Find(const LocatedEntry&
                     absl::StrCat(index_->path(), ": ", tensor.Label()));
   }
   CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(entry.shape));
+  if (stored_->files().are_planned()) {
+    std::vector<int> shards;
+    for (const TensorSliceSet::Part& part : *parts) {
+      const absl::StatusOr<LocatedEntry> piece = index_->LocatePiece(tensor, part.slice);
+      if (piece.ok()) shards.push_back(piece->index.entry.shard);
+    }
+    stored_->files().OpenTogether(shards);
+  }
   uint64_t content_bytes = 0;
   std::vector<TensorSlice> found;
   found.reserve(parts->size());

@@ -36,6 +36,7 @@ AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadSha
       most_fetches_(static_cast<size_t>(shape.in_flight)),
       read_(std::move(read)),
       tell_fetched_(options.fetched),
+      after_this_(options.next),
       direct_bytes_(shape.PieceBytesOf(DirectBytes(ranges, gap_bytes_))) {
   CutIntoPieces(ranges);
   // Bytes that are announced twice are held: memory that a caller has is filled once.
@@ -250,8 +251,22 @@ AnnouncedReads::Piece* AnnouncedReads::NextToFetch() {
   return &piece;
 }
 
+bool AnnouncedReads::FetchOne() {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (next_direct_ < pieces_.size() && !ends_ && owner_.IsThisProcess()) {
+      Piece& piece = pieces_[next_direct_++];
+      if (piece.state != State::kWaiting || !piece.is_direct) continue;
+      piece.state = State::kFetching;
+      Fetch(&piece, &lock);
+      return true;
+    }
+  }
+  return after_this_ != nullptr && after_this_->FetchOne();
+}
+
 void AnnouncedReads::StartThreads() {
-  const size_t wanted = std::min(most_fetches_, pieces_.size() - next_);
+  const size_t wanted = after_this_ != nullptr ? most_fetches_ : std::min(most_fetches_, pieces_.size() - next_);
   try {  // NOLINT: of the standard library
     while (threads_.size() < wanted) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
@@ -264,6 +279,13 @@ void AnnouncedReads::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ends_) {
     Piece* const piece = NextToFetch();
+    if (piece == nullptr && next_ == pieces_.size() && after_this_ != nullptr && !is_all_taken_) {
+      lock.unlock();
+      const bool has_fetched = after_this_->FetchOne();
+      lock.lock();
+      is_all_taken_ = !has_fetched;
+      continue;
+    }
     if (piece == nullptr) {
       room_.wait(lock);
       continue;

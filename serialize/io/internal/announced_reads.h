@@ -25,7 +25,7 @@ namespace tensorcask::internal {
 // caller uses those that are there. Holds at most shape.in_flight * shape.piece_bytes, beside the memory that ranges
 // have (FileRange::into): a piece all of whose ranges have memory is fetched straight into it, and may be longer
 // (ReadShape::PieceBytesOf). Thread-safe.
-class AnnouncedReads {
+class AnnouncedReads final : public Announcement {
  public:
   // Reads one piece: all of its ranges, which are sorted and apart. Called from several threads.
   using ReadPiece = std::function<absl::Status(absl::Span<const ReadRange>)>;
@@ -34,7 +34,7 @@ class AnnouncedReads {
   // shape.in_flight busy: it is fetched only for reads that are small. Requires: shape.in_flight > 1.
   AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape, const AnnounceOptions& options,
                  ReadPiece read);
-  ~AnnouncedReads();  // waits for the pieces that are being fetched
+  ~AnnouncedReads() override;  // waits for the pieces that are being fetched
   AnnouncedReads(const AnnouncedReads&) = delete;
   AnnouncedReads& operator=(const AnnouncedReads&) = delete;
 
@@ -42,6 +42,8 @@ class AnnouncedReads {
   // announced, was announced for other memory, was read before, or could not be fetched; the caller then reads the
   // file.
   size_t Read(uint64_t offset, absl::Span<char> out);
+
+  bool FetchOne() override;
 
  private:
   enum class State { kWaiting, kFetching, kHeld, kDone };
@@ -82,6 +84,7 @@ class AnnouncedReads {
   const size_t most_fetches_;  // at the same time
   const ReadPiece read_;
   const std::function<void(uint64_t begin, uint64_t end)> tell_fetched_;  // null: is not called
+  const std::shared_ptr<Announcement> after_this_;                        // null: there is none
   uint64_t direct_bytes_;                                                 // of a direct piece, at most
   const OwnerProcess owner_;
   std::mutex mutex_;
@@ -94,6 +97,8 @@ class AnnouncedReads {
   size_t fetches_ = 0;                          // that go on
   size_t next_ = 0;                             // the first piece that the threads look at
   bool fetches_large_ = false;
+  size_t next_direct_ = 0;     // the first piece that threads of other files look at
+  bool is_all_taken_ = false;  // of after_this_, too
   bool ends_ = false;
   std::vector<std::thread> threads_;
 };

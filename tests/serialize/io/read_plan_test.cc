@@ -306,6 +306,46 @@ TEST_F(ReadPlanTest, WhatHasComeIsToldWhileTheRestArrives) {
   EXPECT_OK(failing->ReadAt(1000, absl::MakeSpan(&out[0], 50)));
 }
 
+// A caller that reads the first file only slowly does not keep the others waiting.
+TEST_F(ReadPlanTest, FilesWithMemoryAreFetchedOneBehindTheOther) {
+  Shaped files(&memory_, kLongShape);
+  ReadOptions options;
+  options.file_system = &files;
+  constexpr size_t kFiles = 3;
+  std::vector<std::shared_ptr<const ByteSource>> sources;
+  std::vector<std::string> out(kFiles, std::string(1000, '\0'));
+  for (const char* const name : {"f", "g", "h"}) {
+    memory_.Put(name, bytes_);
+    sources.push_back(*OpenFileSource(name, options));
+  }
+  for (int round = 0; round < 20; ++round) {
+    files.Forget();
+    std::atomic<int> told{0};
+    {
+      ReadPlan plan;
+      plan.WhenFetched([&](size_t) { ++told; });
+      for (size_t i = 0; i < kFiles; ++i) plan.Add(sources[i], 0, 1000, &out[i][0], i);
+      // What has no memory waits for the caller.
+      plan.Add(sources[2], 1500, 100);
+      plan.Start();
+      EXPECT_THAT(files.calls(), IsEmpty()) << "nothing is fetched before the first read";
+      ASSERT_OK(sources[0]->ReadAt(0, absl::MakeSpan(&out[0][0], 10)));
+      while (files.calls().size() < kFiles * 4) std::this_thread::yield();
+      if (round % 3 == 0) continue;  // the plan ends while threads of the first file fetch the others
+      for (size_t i = 0; i < kFiles; ++i) {
+        const size_t done = i == 0 ? 10 : 0;
+        ASSERT_OK(sources[i]->ReadAt(done, absl::MakeSpan(&out[i][done], 1000 - done)));
+        EXPECT_TRUE(out[i] == bytes_.substr(0, 1000));
+        std::fill(out[i].begin(), out[i].end(), '\0');
+      }
+      EXPECT_EQ(files.calls().size(), kFiles * 4);
+      ExpectReads(*sources[2], 1500, 100);
+      EXPECT_EQ(files.calls().size(), kFiles * 4 + 1);
+    }
+    EXPECT_EQ(told, 0) << "each range came in several pieces";
+  }
+}
+
 TEST_F(ReadPlanTest, MemoryNeedsNoRoomInThePlan) {
   Shaped files(&memory_, kJoiningShape);
   const auto file = Open(&files);

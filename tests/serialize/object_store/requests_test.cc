@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -18,6 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/archive.h"
+#include "tensorcask/serialize/archive/formats/checkpoint_format.h"
 #include "tensorcask/serialize/archive/formats/npy_format.h"
 #include "tensorcask/serialize/archive/save_load.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
@@ -212,6 +215,30 @@ TEST_F(Requests, OfAllTensors) {
   EXPECT_LE(count(), 37u) << ::testing::PrintToString(Purposes());
 }
 
+// Requests that wait for one another, a minute at most.
+class AllAtOnce {
+ public:
+  explicit AllAtOnce(int count) : missing_(count) {}
+
+  void Arrive() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    --missing_;
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::minutes(1), [&] { return missing_ <= 0; });
+    all_came_ &= missing_ <= 0;
+  }
+  bool all_came() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return all_came_ && missing_ <= 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int missing_;
+  bool all_came_ = true;
+};
+
 // Each of four processes wrote its rows of eight tensors to a data file of its own.
 TEST_F(Requests, OfTensorsInPieces) {
   constexpr int kFiles = 4;
@@ -237,7 +264,14 @@ TEST_F(Requests, OfTensorsInPieces) {
   for (const std::string& path : memory.Paths()) server_.Put("bucket" + path, *memory.Find(path));
 
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, Open("s3://bucket/m"));
+  AllAtOnce opened(kFiles);
+  server_.LieAlways([&](Exchange* exchange) {
+    if (absl::StrContains(exchange->request.path, ".data-") && exchange->request.Kind() == "open") opened.Arrive();
+    exchange->Work();
+  });
   ASSERT_OK_AND_ASSIGN(const auto read, reader.ReadAll());
+  EXPECT_TRUE(opened.all_came()) << "the data files are opened at the same time";
+  server_.TellTheTruth();
   ASSERT_EQ(read.size(), tensors.size());
   for (size_t i = 0; i < read.size(); ++i) {
     EXPECT_EQ(std::memcmp(read[i].tensor.data<uint8_t>(), tensors[i].data<uint8_t>(), tensors[i].TotalBytes()), 0) << i;
@@ -258,6 +292,58 @@ TEST_F(Requests, OfTensorsInPieces) {
   EXPECT_EQ(std::memcmp(part.data<uint8_t>(), tensors[3].data<uint8_t>() + 128 * kColumns, part.TotalBytes()), 0);
   EXPECT_EQ(CountOf("read"), 2u);
   EXPECT_EQ(bytes(), part.TotalBytes());
+}
+
+// A file of each of six processes: all of them are fetched at the same time, not one after the other.
+TEST_F(Requests, OfAllTensorsOfSeveralFiles) {
+  constexpr int kFiles = 6;
+  MemoryFileSystem memory;
+  CheckpointWriterOptions options;
+  options.file_system = &memory;
+  options.num_shards = kFiles;
+  ASSERT_OK_AND_ASSIGN(CheckpointWriter writer, CheckpointWriter::Create("/m", options));
+  std::vector<Tensor> tensors;
+  for (uint32_t i = 0; i < kFiles; ++i) {
+    tensors.push_back(PatternTensor(1 << 20, i));
+    CheckpointAddOptions add;
+    add.shard = static_cast<int>(i);
+    ASSERT_OK(writer.Add(absl::StrCat("t", i), tensors.back(), add));
+  }
+  ASSERT_OK(writer.Finish());
+  for (const std::string& path : memory.Paths()) server_.Put("bucket" + path, *memory.Find(path));
+
+  for (const bool by_archive : {false, true}) {
+    SCOPED_TRACE(by_archive);
+    AllAtOnce opened(kFiles);
+    AllAtOnce read(kFiles);
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, Open("s3://bucket/m"));
+    const CheckpointArchiveFormat format;
+    ArchiveReaderOptions read_options;
+    read_options.read.file_system = store_->files();
+    ASSERT_OK_AND_ASSIGN(const auto archive, OpenArchive("s3://bucket/m", {&format}, read_options));
+    server_.LieAlways([&](Exchange* exchange) {
+      const bool is_data = absl::StrContains(exchange->request.path, ".data-");
+      if (is_data && exchange->request.Kind() == "open") opened.Arrive();
+      if (is_data && exchange->request.Kind() == "read") read.Arrive();
+      exchange->Work();
+    });
+    std::vector<Tensor> loaded;
+    if (by_archive) {
+      std::vector<const ArchiveEntry*> entries;
+      for (const ArchiveEntry& entry : archive->entries()) entries.push_back(&entry);
+      ASSERT_OK_AND_ASSIGN(loaded, LoadTensors(*archive, entries, {}));
+    } else {
+      ASSERT_OK_AND_ASSIGN(const auto named, reader.ReadAll());
+      for (const auto& [name, tensor] : named) loaded.push_back(tensor);
+    }
+    EXPECT_TRUE(opened.all_came());
+    EXPECT_TRUE(read.all_came());
+    ASSERT_EQ(loaded.size(), tensors.size());
+    for (size_t i = 0; i < loaded.size(); ++i) {
+      EXPECT_EQ(std::memcmp(loaded[i].data<uint8_t>(), tensors[i].data<uint8_t>(), 1 << 20), 0) << i;
+    }
+    server_.TellTheTruth();
+  }
 }
 
 TEST_F(Requests, OfATensorInPiecesOfOneFile) {

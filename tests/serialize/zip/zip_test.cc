@@ -169,7 +169,8 @@ class FarSource final : public ByteSource {
     shape.gap_bytes = uint64_t{1} << 20;
     return shape;
   }
-  std::shared_ptr<void> Announce(absl::Span<const FileRange> ranges, const AnnounceOptions& options) const override {
+  std::shared_ptr<Announcement> Announce(absl::Span<const FileRange> ranges,
+                                         const AnnounceOptions& options) const override {
     for (const FileRange& range : ranges) announced += range.size_bytes;
     max_gap_bytes = options.max_gap_bytes;
     return nullptr;
