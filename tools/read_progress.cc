@@ -40,6 +40,11 @@ IoResult ReadProgress::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> 
   return AddAll(ranges, ForwardingFileSystem::ReadPieceAt(handle, ranges));
 }
 
+IoResult ReadProgress::ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges,
+                                     absl::FunctionRef<bool()> find_memory) {
+  return AddAll(ranges, behind()->ReadPieceSoon(handle, ranges, find_memory));
+}
+
 IoResult ReadProgress::AddAll(absl::Span<const ReadRange> ranges, IoResult result) {
   if (result < 0) return result;
   uint64_t bytes = 0;

@@ -31,9 +31,11 @@ class ReadProgress final : public ForwardingFileSystem {
   // flushed after that.
   void Print(absl::FunctionRef<void()> print);
 
+  IoResult OpenToReadSoon(const std::string& path) override { return behind()->OpenToReadSoon(path); }
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
   IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
+  IoResult ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges, absl::FunctionRef<bool()> find_memory) override;
 
  private:
   void Add(uint64_t bytes);

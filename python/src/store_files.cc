@@ -33,6 +33,9 @@ class InterruptibleStore final : public ForwardingFileSystem {
   IoResult OpenToRead(const std::string& path) override {
     return KeepGoing() ? ForwardingFileSystem::OpenToRead(path) : -ECANCELED;
   }
+  IoResult OpenToReadSoon(const std::string& path) override {
+    return KeepGoing() ? behind()->OpenToReadSoon(path) : -ECANCELED;
+  }
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
     return KeepGoing() ? ForwardingFileSystem::ReadAt(handle, offset, out) : -ECANCELED;
   }
@@ -41,6 +44,10 @@ class InterruptibleStore final : public ForwardingFileSystem {
   }
   IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
     return KeepGoing() ? ForwardingFileSystem::ReadPieceAt(handle, ranges) : -ECANCELED;
+  }
+  IoResult ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges,
+                         absl::FunctionRef<bool()> find_memory) override {
+    return KeepGoing() ? behind()->ReadPieceSoon(handle, ranges, find_memory) : -ECANCELED;
   }
   IoResult Append(IoResult handle, absl::string_view bytes) override {
     return KeepGoing() ? ForwardingFileSystem::Append(handle, bytes) : -ECANCELED;

@@ -1,10 +1,12 @@
 #include "tensorcask/serialize/io/byte_source.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -70,20 +72,43 @@ class Mapping {
 
 uint64_t EndOf(const ReadRange& range) { return range.offset + range.out.size(); }
 
+// The error of OpenToRead, or of what waits for the end of OpenToReadSoon. Requires: result < 0.
+absl::Status NotOpened(const std::string& path, IoResult result, FileSystem* files) {
+  if (result == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
+  if (result == -EINVAL)
+    return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
+  return NameMissingFolder(IoError(result, path, "open", files), path, files);
+}
+
 class FileSource final : public ByteSource {
  public:
-  FileSource(std::string path, FileSystem* files, IoResult handle, uint64_t size_bytes, const ReadOptions& options)
+  // The size of a file that is being opened is not known yet.
+  FileSource(std::string path, FileSystem* files, IoResult handle, std::optional<uint64_t> size_bytes,
+             const ReadOptions& options)
       : path_(std::move(path)),
         files_(files),
         handle_(handle),
-        size_bytes_(size_bytes),
+        is_open_(size_bytes.has_value()),
+        size_bytes_(size_bytes.value_or(0)),
         shape_(files->ShapeOf(handle)),
         strategy_(options.strategy),
         num_threads_(options.num_threads) {}
   ~FileSource() override { files_->Close(handle_); }
 
   const std::string& name() const override { return path_; }
-  uint64_t size_bytes() const override { return size_bytes_; }
+  uint64_t size_bytes() const override {
+    if (!is_open_.load(std::memory_order_acquire)) WaitUntilOpen().IgnoreError();
+    return size_bytes_;
+  }
+  absl::Status WaitUntilOpen() const override {
+    const std::lock_guard<std::mutex> lock(opening_mutex_);
+    if (is_open_.load(std::memory_order_relaxed)) return opened_;
+    const IoResult size = RetryInterrupted([&] { return files_->SizeOf(handle_); });
+    if (size < 0) opened_ = NotOpened(path_, size, files_);
+    size_bytes_ = static_cast<uint64_t>(std::max<IoResult>(size, 0));
+    is_open_.store(true, std::memory_order_release);
+    return opened_;
+  }
 
   absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
     CASK_RETURN_IF_ERROR(CheckRange(*this, offset, out.size()));
@@ -116,13 +141,17 @@ class FileSource final : public ByteSource {
   std::shared_ptr<Announcement> Announce(absl::Span<const FileRange> ranges,
                                          const AnnounceOptions& options) const override {
     if (shape_.in_flight <= 1) return nullptr;
+    const bool is_soon = std::any_of(ranges.begin(), ranges.end(), [](const FileRange& r) { return r.is_later; });
     std::vector<FileRange> in_file;
     for (const FileRange& range : ranges) {
-      // Reading the others gives the error.
-      if (RangeFits(range.offset, range.size_bytes, size_bytes_)) in_file.push_back(range);
+      // Reading the others gives the error. Before the file is open, that is left to it.
+      if (is_soon || RangeFits(range.offset, range.size_bytes, size_bytes())) in_file.push_back(range);
     }
     auto announced = std::make_shared<AnnouncedReads>(
-        in_file, shape_, options, [this](absl::Span<const ReadRange> piece) { return ReadPiece(piece); });
+        in_file, shape_, options, [this](absl::Span<const ReadRange> piece) { return ReadPiece(piece); },
+        [this](absl::Span<ReadRange> piece, absl::FunctionRef<bool()> find_memory) {
+          return files_->ReadPieceSoon(handle_, piece, find_memory) >= 0;
+        });
     const std::lock_guard<std::mutex> lock(announced_mutex_);
     announced_.erase(std::remove_if(announced_.begin(), announced_.end(), [](const auto& a) { return a.expired(); }),
                      announced_.end());
@@ -296,7 +325,10 @@ class FileSource final : public ByteSource {
   const std::string path_;
   FileSystem* const files_;
   const IoResult handle_;
-  const uint64_t size_bytes_;
+  mutable std::mutex opening_mutex_;
+  mutable std::atomic<bool> is_open_;  // then the two below do not change any more
+  mutable uint64_t size_bytes_;
+  mutable absl::Status opened_;
   const ReadShape shape_;
   const ReadStrategy strategy_;
   const int num_threads_;
@@ -441,13 +473,19 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::stri
   return SourceOfHandle(path, RetryInterrupted([&] { return options.file_system->OpenToRead(path); }), options);
 }
 
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSourceSoon(const std::string& path,
+                                                                     const ReadOptions& options) {
+  if (options.source != nullptr || !CheckPath(path).ok()) return OpenFileSource(path, options);
+  FileSystem* const files = options.file_system;
+  const IoResult handle = RetryInterrupted([&] { return files->OpenToReadSoon(path); });
+  if (handle < 0) return NotOpened(path, handle, files);
+  return std::make_shared<const FileSource>(path, files, handle, std::nullopt, options);
+}
+
 absl::StatusOr<std::shared_ptr<const ByteSource>> SourceOfHandle(const std::string& path, IoResult handle,
                                                                  const ReadOptions& options) {
   FileSystem* const files = options.file_system;
-  if (handle == -EISDIR) return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is a folder"));
-  if (handle == -EINVAL)
-    return absl::FailedPreconditionError(absl::StrCat(path, ": cannot open: is not a regular file"));
-  if (handle < 0) return NameMissingFolder(IoError(handle, path, "open", files), path, files);
+  if (handle < 0) return NotOpened(path, handle, files);
   const IoResult size = RetryInterrupted([&] { return files->SizeOf(handle); });
   if (size < 0) {
     files->Close(handle);

@@ -50,6 +50,8 @@ class ByteSource {
 
   virtual const std::string& name() const = 0;  // the path, for messages
   virtual uint64_t size_bytes() const = 0;      // when it was opened
+  // Waits for the end of opening, which OpenFileSourceSoon began. Errors: as OpenFileSource; size_bytes() is 0 then.
+  virtual absl::Status WaitUntilOpen() const { return absl::OkStatus(); }
 
   // Fills `out` from `offset`. Errors: DataLoss past the end; from errno, naming the path.
   virtual absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const = 0;
@@ -79,6 +81,11 @@ class ByteSource {
 // Errors: from errno, naming the path; FailedPrecondition for anything but a regular file; InvalidArgument as
 // CheckPath; NotFound for another path than that of options.source.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSource(const std::string& path, const ReadOptions& options);
+
+// As OpenFileSource, and need not wait until the file is open where its system opens files meanwhile
+// (FileSystem::OpenToReadSoon): what waits is each method of the source that has to know, and Announce does not.
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFileSourceSoon(const std::string& path,
+                                                                     const ReadOptions& options);
 
 // The same of a file that is open: `handle` is what an operation of options.file_system that opens files returned, an
 // error included. The source closes it.

@@ -58,6 +58,11 @@ IoResult FileSystem::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ran
   }
   return error;
 }
+IoResult FileSystem::OpenToReadSoon(const std::string& path) { return OpenToRead(path); }
+IoResult FileSystem::ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges,
+                                   absl::FunctionRef<bool()> find_memory) {
+  return find_memory() ? ReadPieceAt(handle, ranges) : -ECANCELED;
+}
 IoResult FileSystem::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
   return ReadManyAt(handle, ranges);
 }

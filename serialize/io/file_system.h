@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -92,6 +93,9 @@ class FileSystem {
   // A handle to the regular file at `path`; anything else (folder, pipe, socket, device) is refused without blocking:
   // -EISDIR for a folder, -EINVAL for the rest.
   virtual IoResult OpenToRead(const std::string& path) = 0;
+  // As OpenToRead, and need not wait until it is known whether there is such a file: then the first operation of the
+  // handle that has to know waits, and returns what OpenToRead would have. The default is OpenToRead.
+  virtual IoResult OpenToReadSoon(const std::string& path);
   // A handle to a new file, open for appending and private to the user until SetPublic; -EEXIST if there is anything of
   // that name, a dangling link included. The handle holds a shared lock of the file (LockShared) where there are locks.
   virtual IoResult CreateNew(const std::string& path) = 0;
@@ -110,6 +114,10 @@ class FileSystem {
   // beside others. The ranges come by offset, do not overlap, and have up to ReadShape::longest_bytes from the first to
   // the last. The default is ReadManyAt.
   virtual IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges);
+  // As ReadPieceAt, of a file of OpenToReadSoon, into memory that is not known yet: the sizes of `ranges` are. Once the
+  // file is open and has them, find_memory() waits for the memory and sets it in `ranges`, or returns false: then
+  // nothing is read, and the result is -ECANCELED. The default calls find_memory first.
+  virtual IoResult ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges, absl::FunctionRef<bool()> find_memory);
   virtual IoResult Append(IoResult handle, absl::string_view bytes) = 0;  // bytes written
   // Writes at `offset` of a file that CreateNew made and returns the number of bytes written. Append goes on where the
   // last Append ended. Each system says where it can go back; elsewhere it returns -EOPNOTSUPP and changes nothing:

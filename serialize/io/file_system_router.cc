@@ -65,6 +65,11 @@ IoResult FileSystemRouter::OpenToRead(const std::string& path) {
   return Handle(number, systems_[number].system->OpenToRead(path));
 }
 
+IoResult FileSystemRouter::OpenToReadSoon(const std::string& path) {
+  const size_t number = NumberOf(path);
+  return Handle(number, systems_[number].system->OpenToReadSoon(path));
+}
+
 IoResult FileSystemRouter::CreateNew(const std::string& path) {
   const size_t number = NumberOf(path);
   return Handle(number, systems_[number].system->CreateNew(path));
@@ -143,6 +148,12 @@ IoResult FileSystemRouter::ReadManyAt(IoResult handle, absl::Span<const ReadRang
 IoResult FileSystemRouter::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
   FileSystem* const system = OfHandle(handle);
   return Noted(system, system->ReadPieceAt(HandleIn(handle), ranges));
+}
+
+IoResult FileSystemRouter::ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges,
+                                         absl::FunctionRef<bool()> find_memory) {
+  FileSystem* const system = OfHandle(handle);
+  return Noted(system, system->ReadPieceSoon(HandleIn(handle), ranges, find_memory));
 }
 
 IoResult FileSystemRouter::Append(IoResult handle, absl::string_view bytes) {

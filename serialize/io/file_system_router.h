@@ -40,12 +40,14 @@ class FileSystemRouter final : public FileSystem {
   FileSystem* Of(absl::string_view path) const { return systems_[NumberOf(path)].system; }
 
   IoResult OpenToRead(const std::string& path) override;
+  IoResult OpenToReadSoon(const std::string& path) override;
   IoResult CreateNew(const std::string& path) override;
   IoResult CreateToPublish(const std::string& path, const std::string& final_path) override;  // -EXDEV across systems
   IoResult CheckNew(const std::string& path) override;
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
   IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
+  IoResult ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges, absl::FunctionRef<bool()> find_memory) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
   IoResult CopyRange(IoResult from, uint64_t offset, IoResult to, uint64_t bytes) override;

@@ -9,13 +9,40 @@
 
 namespace tensorcask {
 
+ReadPlan::Planned* ReadPlan::PlannedOf(const std::shared_ptr<const ByteSource>& source) {
+  if (source == nullptr || source->read_shape().in_flight <= 1) return nullptr;
+  auto planned = std::find_if(planned_.begin(), planned_.end(), [&](const Planned& p) { return p.source == source; });
+  if (planned == planned_.end()) planned = planned_.insert(planned, Planned{source, {}, {}, {}, nullptr});
+  return &*planned;
+}
+
 void ReadPlan::Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into,
                    size_t number) {
-  if (source == nullptr || source->read_shape().in_flight <= 1) return;
-  auto planned = std::find_if(planned_.begin(), planned_.end(), [&](const Planned& p) { return p.source == source; });
-  if (planned == planned_.end()) planned = planned_.insert(planned, Planned{source, {}, {}, nullptr});
+  Planned* const planned = PlannedOf(source);
+  if (planned == nullptr) return;
   planned->ranges.push_back({offset, size_bytes, into});
   if (into != nullptr && number != kNoNumber) planned->numbered.push_back({offset, offset + size_bytes, number});
+}
+
+void ReadPlan::AddLater(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes,
+                        size_t number) {
+  Planned* const planned = PlannedOf(source);
+  if (planned == nullptr) return;
+  planned->numbers_later.resize(planned->ranges.size(), kNoNumber);
+  planned->numbers_later.push_back(number);
+  planned->ranges.push_back({offset, size_bytes, nullptr, /*is_later=*/true});
+  planned->numbered.push_back({offset, offset + size_bytes, number});
+}
+
+void ReadPlan::SetMemory(absl::FunctionRef<char*(size_t number)> memory_of) {
+  for (const Planned& planned : planned_) {
+    if (planned.announced == nullptr || planned.numbers_later.empty()) continue;
+    std::vector<char*> memory(planned.ranges.size(), nullptr);
+    for (size_t i = 0; i < planned.numbers_later.size(); ++i) {
+      if (planned.numbers_later[i] != kNoNumber) memory[i] = memory_of(planned.numbers_later[i]);
+    }
+    planned.announced->SetMemory(memory);
+  }
 }
 
 void ReadPlan::Add(const Step& step, size_t number) {
@@ -24,11 +51,14 @@ void ReadPlan::Add(const Step& step, size_t number) {
 }
 
 void ReadPlan::Start() {
+  const bool starts_now =
+      std::any_of(planned_.begin(), planned_.end(), [](const Planned& p) { return !p.numbers_later.empty(); });
   std::shared_ptr<Announcement> next;
   for (auto at = planned_.rbegin(); at != planned_.rend(); ++at) {
     Planned& planned = *at;
     AnnounceOptions options;
     options.next = next;
+    options.starts_now = starts_now && &planned == &planned_.front();
     if (fetched_ && !planned.numbered.empty()) {
       std::sort(planned.numbered.begin(), planned.numbered.end(),
                 [](const Numbered& a, const Numbered& b) { return a.offset < b.offset; });
@@ -57,7 +87,8 @@ void ReadPlan::TellFetched(const Planned& planned, uint64_t begin, uint64_t end)
 
 // A thread that is told of a range reads it, and keeps the announcement meanwhile, which must not end on that thread.
 ReadPlan::~ReadPlan() {
-  if (owner_.IsThisProcess()) {  // else such threads are the parent's
+  if (owner_.IsThisProcess()) {                 // else such threads are the parent's
+    SetMemory([](size_t) { return nullptr; });  // what waits for memory that was not told ends, in each file
     std::unique_lock<std::mutex> lock(mutex_);
     ends_ = true;
     told_.wait(lock, [&] { return telling_ == 0; });

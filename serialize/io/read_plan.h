@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "tensorcask/tensor/base/owner_process.h"
 
 namespace tensorcask {
@@ -38,6 +39,8 @@ struct FileRange {
   // The memory in which the range will be read; null: unknown. It may be written to until the plan ends. Requires: each
   // byte is read once, into its place there.
   char* into = nullptr;
+  // There will be such memory: Announcement::SetMemory tells it. The bytes are asked for at once.
+  bool is_later = false;
 };
 
 // Ranges that a source fetches while this lives (ByteSource::Announce).
@@ -48,6 +51,9 @@ class Announcement {
   // Fetches a piece straight into its memory, if there is one that no thread fetches yet. Returns false if there is
   // none, and will be none. For threads of another file that have nothing left to do.
   virtual bool FetchOne() { return false; }
+  // The memory of the announced ranges that get it later, by their numbers there; null: they get none, and are not
+  // fetched. Call it at most once.
+  virtual void SetMemory(absl::Span<char* const> /*memory*/) {}
 };
 
 // How ByteSource::Announce fetches ranges.
@@ -58,6 +64,7 @@ struct AnnounceOptions {
   // Called by the threads that fetch when the bytes from `begin` to `end` have come straight into their memory; null:
   // is not called.
   std::function<void(uint64_t begin, uint64_t end)> fetched;
+  bool starts_now = false;  // fetches before the first read
   // What the threads that fetch go on with when nothing is left to fetch here; null: nothing.
   std::shared_ptr<Announcement> next;
 };
@@ -98,6 +105,11 @@ class ReadPlan {
   void Add(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, char* into = nullptr,
            size_t number = kNoNumber);
   void Add(const Step& step, size_t number = kNoNumber);
+  // As Add of a range whose memory is known later, which SetMemory asks for. Start begins to fetch it, and its file may
+  // be one that is being opened (OpenFileSourceSoon): the round trips of opening and of the first reads are one.
+  void AddLater(const std::shared_ptr<const ByteSource>& source, uint64_t offset, uint64_t size_bytes, size_t number);
+  // Asks for the memory of the ranges of AddLater, by their numbers; null: the range is not fetched. After Start.
+  void SetMemory(absl::FunctionRef<char*(size_t number)> memory_of);
   // Before Start: `fn` is called with the number of a range when its bytes have come straight into its memory, by the
   // thread that fetched them, beside the others and the caller. So they can be used while the rest arrives. It is not
   // called for ranges that arrived in several pieces or could not be fetched, and not any more once the plan has ended.
@@ -120,9 +132,11 @@ class ReadPlan {
   struct Planned {
     std::shared_ptr<const ByteSource> source;
     std::vector<FileRange> ranges;
+    std::vector<size_t> numbers_later;        // of the ranges; empty: none gets its memory later
     std::vector<Numbered> numbered;           // those with a number, by offset
     std::shared_ptr<Announcement> announced;  // ends before the others
   };
+  Planned* PlannedOf(const std::shared_ptr<const ByteSource>& source);
   void TellFetched(const Planned& planned, uint64_t begin, uint64_t end);
 
   const OwnerProcess owner_;

@@ -45,6 +45,7 @@ class BundleReader final : public ReaderImpl {
   int num_shards() const override { return index_->header().num_shards; }
   std::string DataPath(int shard) const override { return stored_.files().Path(shard); }
   std::shared_ptr<const ByteSource> FileToPlan(int shard) const override { return stored_.files().FileToPlan(shard); }
+  std::shared_ptr<const ByteSource> FileSoon(int shard) const override { return stored_.files().FileSoon(shard); }
   void OpenTogether(absl::Span<const int> shards) const override { stored_.files().OpenTogether(shards); }
 
   ReadPlan::Step PiecesToPlan(absl::string_view name) const override {

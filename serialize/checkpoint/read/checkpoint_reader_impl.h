@@ -46,6 +46,7 @@ class ReaderImpl {
   virtual int num_shards() const = 0;
   virtual std::string DataPath(int shard) const = 0;
   virtual std::shared_ptr<const ByteSource> FileToPlan(int /*shard*/) const { return nullptr; }
+  virtual std::shared_ptr<const ByteSource> FileSoon(int /*shard*/) const { return nullptr; }  // as DataFiles
   virtual void OpenTogether(absl::Span<const int> /*shards*/) const {}  // of data files; as DataFiles
   virtual ReadPlan::Step PiecesToPlan(absl::string_view /*name*/) const { return {}; }
 

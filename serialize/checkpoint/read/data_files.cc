@@ -30,9 +30,9 @@ class FileBesideIndex final : public ByteSource {
   FileBesideIndex(std::shared_ptr<const ByteSource> file, std::shared_ptr<const ByteSource> index)
       : file_(std::move(file)), index_(std::move(index)) {
     try {  // NOLINT: of the standard library
-      looking_ = std::thread([this] { was_replaced_ = WasReplaced(*index_); });
+      looking_ = std::thread([this] { Look(); });
     } catch (const std::system_error&) {  // the system has no more threads
-      was_replaced_ = WasReplaced(*index_);
+      Look();
     }
   }
   ~FileBesideIndex() override {
@@ -48,6 +48,7 @@ class FileBesideIndex final : public ByteSource {
 
   const std::string& name() const override { return file_->name(); }
   uint64_t size_bytes() const override { return file_->size_bytes(); }
+  absl::Status WaitUntilOpen() const override { return file_->WaitUntilOpen(); }
   ReadShape read_shape() const override { return file_->read_shape(); }
   bool GetFile(FileSystem** file_system, IoResult* handle) const override {
     return file_->GetFile(file_system, handle);
@@ -73,6 +74,9 @@ class FileBesideIndex final : public ByteSource {
   }
 
  private:
+  // An index that is the same after the file was opened was the same before.
+  void Look() const { was_replaced_ = file_->WaitUntilOpen().ok() && WasReplaced(*index_); }
+
   absl::Status CheckIndex() const {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -80,7 +84,7 @@ class FileBesideIndex final : public ByteSource {
         looking_.join();
       } else if (looking_.joinable()) {
         looking_.detach();
-        was_replaced_ = WasReplaced(*index_);
+        Look();
       }
     }
     return was_replaced_ ? Replaced(name()) : absl::OkStatus();
@@ -109,24 +113,26 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
     const auto open = open_.find(entry.shard);
     if (open != open_.end()) file = open->second;
   }
+  absl::Status opened = absl::OkStatus();
   if (file == nullptr) {
-    absl::StatusOr<std::shared_ptr<const ByteSource>> opened = OpenFileSource(Path(entry.shard), options_);
-    if (opened.ok() && are_planned()) {
-      opened = std::make_shared<const FileBesideIndex>(*std::move(opened), index_);
-    } else if (WasReplaced(*index_)) {
-      return Replaced(Path(entry.shard));
-    }
-    // A file that the index names is missing, or is a folder. NotFound would mean "no such tensor" to the caller, and
-    // FailedPrecondition that a base is missing.
-    if (absl::IsNotFound(opened.status()) || absl::IsFailedPrecondition(opened.status())) {
-      return MarkDamagedPart(
-          absl::DataLossError(absl::StrCat(opened.status().message(), ", though the index names it")));
-    }
-    CASK_RETURN_IF_ERROR(opened.status());
-    const std::lock_guard<std::mutex> lock(mutex_);
-    // If several threads opened it, the first one is kept.
-    file = open_.emplace(entry.shard, *std::move(opened)).first->second;
+    absl::StatusOr<std::shared_ptr<const ByteSource>> fresh = OpenFileSource(Path(entry.shard), options_);
+    opened = fresh.status();
+    if (opened.ok()) file = are_planned() ? std::make_shared<const FileBesideIndex>(*fresh, index_) : *fresh;
+    if (opened.ok() && !are_planned() && WasReplaced(*index_)) return Replaced(Path(entry.shard));
+  } else {
+    opened = file->WaitUntilOpen();
   }
+  if (!opened.ok()) {
+    Forget(entry.shard, file.get());
+    if (WasReplaced(*index_)) return Replaced(Path(entry.shard));
+  }
+  // A file that the index names is missing, or is a folder. NotFound would mean "no such tensor" to the caller, and
+  // FailedPrecondition that a base is missing.
+  if (absl::IsNotFound(opened) || absl::IsFailedPrecondition(opened)) {
+    return MarkDamagedPart(absl::DataLossError(absl::StrCat(opened.message(), ", though the index names it")));
+  }
+  CASK_RETURN_IF_ERROR(opened);
+  file = Keep(entry.shard, std::move(file));
   if (!RangeFits(entry.offset, entry.stored_bytes, file->size_bytes())) {
     const absl::Status cut = absl::DataLossError(
         absl::StrCat(file->name(), ": has ", file->size_bytes(), file->size_bytes() == 1 ? " byte; " : " bytes; ",
@@ -140,6 +146,30 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> DataFiles::FileOf(const Checkp
   return file;
 }
 
+// Of several threads that opened it, the file of the first.
+std::shared_ptr<const ByteSource> DataFiles::Keep(int shard, std::shared_ptr<const ByteSource> file) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return open_.emplace(shard, std::move(file)).first->second;
+}
+
+void DataFiles::Forget(int shard, const ByteSource* file) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto open = open_.find(shard);
+  if (open != open_.end() && open->second.get() == file) open_.erase(open);
+}
+
+std::shared_ptr<const ByteSource> DataFiles::FileSoon(int shard) const {
+  if (!are_planned() || shard < 0 || shard >= num_shards_) return nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto open = open_.find(shard);
+    if (open != open_.end()) return open->second;
+  }
+  absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSourceSoon(Path(shard), options_);
+  if (!file.ok()) return nullptr;
+  return Keep(shard, std::make_shared<const FileBesideIndex>(*std::move(file), index_));
+}
+
 void DataFiles::OpenTogether(absl::Span<const int> shards) const {
   if (!are_planned()) return;
   std::vector<int> closed(shards.begin(), shards.end());
@@ -151,7 +181,7 @@ void DataFiles::OpenTogether(absl::Span<const int> shards) const {
                  closed.end());
   }
   if (closed.size() < 2) return;
-  ParallelFor(index_->read_shape().in_flight, closed.size(), [&](size_t i) { FileToPlan(closed[i]); }).IgnoreError();
+  ParallelFor(index_->read_shape().in_flight, closed.size(), [&](size_t i) { FileSoon(closed[i]); }).IgnoreError();
 }
 
 std::shared_ptr<const ByteSource> DataFiles::FileToPlan(int shard) const {

@@ -34,12 +34,17 @@ class DataFiles {
   // The data file, opened if need be, where its reads are planned (serialize/io/read_plan.h). Null if they are not, or
   // if it cannot be opened: reading tells why.
   std::shared_ptr<const ByteSource> FileToPlan(int shard) const;
+  // As FileToPlan, and need not wait until the file is open (OpenFileSourceSoon): FileOf waits.
+  std::shared_ptr<const ByteSource> FileSoon(int shard) const;
   // Opens those of these data files that are not open yet, several at the same time, where reads are planned: there
   // each takes as long as a read. What cannot be opened is left to FileOf.
   void OpenTogether(absl::Span<const int> shards) const;
   bool are_planned() const { return index_->read_shape().in_flight > 1; }
 
  private:
+  std::shared_ptr<const ByteSource> Keep(int shard, std::shared_ptr<const ByteSource> file) const;
+  void Forget(int shard, const ByteSource* file) const;
+
   const std::string prefix_;
   const int num_shards_;
   const std::shared_ptr<const ByteSource> index_;

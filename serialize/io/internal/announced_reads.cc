@@ -15,7 +15,7 @@ uint64_t DirectBytes(absl::Span<const FileRange> ranges, uint64_t gap_bytes) {
   uint64_t bytes = 0;
   uint64_t end = 0;
   for (const FileRange& range : ranges) {
-    if (range.into == nullptr) continue;
+    if (range.into == nullptr && !range.is_later) continue;
     if (range.offset >= end && range.offset - end <= gap_bytes && bytes > 0) bytes += range.offset - end;
     bytes += range.size_bytes;
     end = range.offset + range.size_bytes;
@@ -26,7 +26,7 @@ uint64_t DirectBytes(absl::Span<const FileRange> ranges, uint64_t gap_bytes) {
 }  // namespace
 
 AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape,
-                               const AnnounceOptions& options, ReadPiece read)
+                               const AnnounceOptions& options, ReadPiece read, ReadPieceSoon read_soon)
     : piece_bytes_(shape.piece_bytes),
       gap_bytes_(std::min(shape.gap_bytes, options.max_gap_bytes)),
       most_bytes_(shape.piece_bytes * static_cast<uint64_t>(shape.in_flight)),
@@ -35,15 +35,21 @@ AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadSha
       joins_ranges_(shape.joins_ranges),
       most_fetches_(static_cast<size_t>(shape.in_flight)),
       read_(std::move(read)),
+      read_soon_(std::move(read_soon)),
       tell_fetched_(options.fetched),
       after_this_(options.next),
       direct_bytes_(shape.PieceBytesOf(DirectBytes(ranges, gap_bytes_))) {
   CutIntoPieces(ranges);
   // Bytes that are announced twice are held: memory that a caller has is filled once.
-  if (!HoldOverlapping() || direct_bytes_ == piece_bytes_) return;
-  direct_bytes_ = piece_bytes_;  // what is held is short
-  CutIntoPieces(ranges);
-  HoldOverlapping();
+  if (HoldOverlapping() && direct_bytes_ > piece_bytes_) {
+    direct_bytes_ = piece_bytes_;  // what is held is short
+    CutIntoPieces(ranges);
+    HoldOverlapping();
+  }
+  has_memory_ = std::none_of(ranges.begin(), ranges.end(), [](const FileRange& range) { return range.is_later; });
+  if (!options.starts_now) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  StartThreads();
 }
 
 AnnouncedReads::~AnnouncedReads() {
@@ -55,13 +61,14 @@ AnnouncedReads::~AnnouncedReads() {
     const std::lock_guard<std::mutex> lock(mutex_);
     ends_ = true;
   }
+  memory_told_.notify_all();
   room_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void AnnouncedReads::CutIntoPieces(absl::Span<const FileRange> ranges) {
   pieces_.clear();
-  for (const FileRange& range : ranges) AddToPieces(range);
+  for (size_t i = 0; i < ranges.size(); ++i) AddToPieces(ranges[i], i);
   by_offset_.resize(pieces_.size());
   for (size_t i = 0; i < by_offset_.size(); ++i) by_offset_[i] = i;
   std::sort(by_offset_.begin(), by_offset_.end(),
@@ -84,23 +91,27 @@ bool AnnouncedReads::HoldOverlapping() {
 }
 
 // Joins the range to the last piece if it lies in it or not far behind it, and begins new pieces where that is full.
-void AnnouncedReads::AddToPieces(const FileRange& range) {
+void AnnouncedReads::AddToPieces(const FileRange& range, size_t number) {
   const uint64_t end = range.offset + range.size_bytes;
-  const bool is_large = range.into == nullptr && range.size_bytes >= large_bytes_;
+  const bool has_memory = range.into != nullptr || range.is_later;
+  const bool is_large = !has_memory && range.size_bytes >= large_bytes_;
   for (uint64_t offset = range.offset; offset < end;) {
     if (!JoinsLast(range, offset, is_large)) {
       pieces_.emplace_back();
       pieces_.back().begin = offset;
       pieces_.back().is_large = is_large;
-      pieces_.back().is_direct = range.into != nullptr;
+      pieces_.back().is_direct = has_memory;
     } else if (!StaysDirect(range, offset)) {
       pieces_.back().is_direct = false;
       pieces_.back().parts = {};
+      pieces_.back().ranges = {};
     }
     Piece& piece = pieces_.back();
     const uint64_t now = std::min(end, piece.begin + (piece.is_direct ? direct_bytes_ : piece_bytes_)) - offset;
     if (piece.is_direct) {
-      piece.parts.push_back({offset, absl::MakeSpan(range.into + (offset - range.offset), static_cast<size_t>(now))});
+      char* const into = range.is_later ? nullptr : range.into + (offset - range.offset);
+      piece.parts.push_back({offset, absl::Span<char>(into, static_cast<size_t>(now))});
+      if (range.is_later) piece.ranges.emplace_back(number, offset - range.offset);
     }
     piece.left += now;
     piece.end = std::max(piece.end, offset + now);
@@ -110,7 +121,9 @@ void AnnouncedReads::AddToPieces(const FileRange& range) {
 
 // Else bytes had two places, or the last piece took several reads.
 bool AnnouncedReads::StaysDirect(const FileRange& range, uint64_t offset) const {
-  return pieces_.back().is_direct && range.into != nullptr && offset >= pieces_.back().end && joins_ranges_;
+  const Piece& last = pieces_.back();
+  return last.is_direct && (range.into != nullptr || range.is_later) && range.is_later == !last.ranges.empty() &&
+         offset >= last.end && joins_ranges_;
 }
 
 bool AnnouncedReads::JoinsLast(const FileRange& range, uint64_t offset, bool is_large) const {
@@ -213,7 +226,44 @@ void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
   lock->lock();
 }
 
+// Asks for a piece whose memory is not known yet.
+bool AnnouncedReads::FetchSoon(Piece* piece, std::unique_lock<std::mutex>* lock) {
+  std::vector<ReadRange> parts = piece->parts;
+  lock->unlock();
+  const bool is_fetched = read_soon_(absl::MakeSpan(parts), [&] {
+    std::unique_lock<std::mutex> waiting(mutex_);
+    memory_told_.wait(waiting, [&] { return has_memory_ || ends_; });
+    if (!has_memory_ || !HasMemory(*piece)) return false;
+    std::copy(piece->parts.begin(), piece->parts.end(), parts.begin());
+    return true;
+  });
+  lock->lock();
+  return is_fetched;
+}
+
+bool AnnouncedReads::HasMemory(const Piece& piece) {
+  return std::none_of(piece.parts.begin(), piece.parts.end(),
+                      [](const ReadRange& part) { return part.out.data() == nullptr; });
+}
+
+void AnnouncedReads::SetMemory(absl::Span<char* const> memory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (has_memory_) return;
+  for (Piece& piece : pieces_) {
+    for (size_t i = 0; i < piece.ranges.size(); ++i) {
+      const auto& [number, place] = piece.ranges[i];
+      absl::Span<char>& out = piece.parts[i].out;
+      if (memory[number] != nullptr) out = absl::Span<char>(memory[number] + place, out.size());
+    }
+    if (piece.state == State::kWaiting && piece.is_direct && !HasMemory(piece)) piece.state = State::kDone;
+  }
+  has_memory_ = true;
+  memory_told_.notify_all();
+  fetched_.notify_all();
+}
+
 bool AnnouncedReads::FetchNow(Piece* piece, std::unique_lock<std::mutex>* lock) {
+  if (piece->is_direct && !has_memory_ && !piece->ranges.empty()) return FetchSoon(piece, lock);
   if (piece->is_direct) {
     lock->unlock();
     const bool is_fetched = read_(piece->parts).ok();

@@ -11,8 +11,10 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -29,11 +31,13 @@ class AnnouncedReads final : public Announcement {
  public:
   // Reads one piece: all of its ranges, which are sorted and apart. Called from several threads.
   using ReadPiece = std::function<absl::Status(absl::Span<const ReadRange>)>;
+  // As FileSystem::ReadPieceSoon; false: it failed.
+  using ReadPieceSoon = std::function<bool(absl::Span<ReadRange>, absl::FunctionRef<bool()> find_memory)>;
 
   // `ranges` are in the order in which they will be read. A range is large if reading it alone keeps half of
   // shape.in_flight busy: it is fetched only for reads that are small. Requires: shape.in_flight > 1.
   AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape, const AnnounceOptions& options,
-                 ReadPiece read);
+                 ReadPiece read, ReadPieceSoon read_soon);
   ~AnnouncedReads() override;  // waits for the pieces that are being fetched
   AnnouncedReads(const AnnouncedReads&) = delete;
   AnnouncedReads& operator=(const AnnouncedReads&) = delete;
@@ -44,6 +48,7 @@ class AnnouncedReads final : public Announcement {
   size_t Read(uint64_t offset, absl::Span<char> out);
 
   bool FetchOne() override;
+  void SetMemory(absl::Span<char* const> memory) override;
 
  private:
   enum class State { kWaiting, kFetching, kHeld, kDone };
@@ -54,23 +59,27 @@ class AnnouncedReads final : public Announcement {
     State state = State::kWaiting;
     bool is_large = false;  // of a large range without memory, alone
     bool is_direct = false;
-    std::vector<ReadRange> parts;   // is_direct: what is read of the piece, and where to
+    std::vector<ReadRange> parts;  // is_direct: what is read of the piece, and where to
+    // Of the parts: the number of the range, as it was announced, and the place in it. Empty if their memory is known.
+    std::vector<std::pair<size_t, uint64_t>> ranges;
     std::unique_ptr<char[]> bytes;  // else
   };
 
   void CutIntoPieces(absl::Span<const FileRange> ranges);
-  void AddToPieces(const FileRange& range);
+  void AddToPieces(const FileRange& range, size_t number);
   bool HoldOverlapping();
   bool StaysDirect(const FileRange& range, uint64_t offset) const;
   bool JoinsLast(const FileRange& range, uint64_t offset, bool is_large) const;
   Piece* Find(uint64_t offset);
   static uint64_t EndOfPlace(const Piece& piece, uint64_t offset, const char* out);
+  static bool HasMemory(const Piece& piece);
   static uint64_t MemoryOf(const Piece& piece) { return piece.is_direct ? 0 : piece.end - piece.begin; }
   void PassOver(const Piece& first, uint64_t end);
   void Release(Piece* piece);
   void FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock);
   void Fetch(Piece* piece, std::unique_lock<std::mutex>* lock);
   bool FetchNow(Piece* piece, std::unique_lock<std::mutex>* lock);
+  bool FetchSoon(Piece* piece, std::unique_lock<std::mutex>* lock);
   Piece* NextToFetch();
   void StartThreads();
   void Work();
@@ -83,12 +92,14 @@ class AnnouncedReads final : public Announcement {
   const bool joins_ranges_;
   const size_t most_fetches_;  // at the same time
   const ReadPiece read_;
+  const ReadPieceSoon read_soon_;
   const std::function<void(uint64_t begin, uint64_t end)> tell_fetched_;  // null: is not called
   const std::shared_ptr<Announcement> after_this_;                        // null: there is none
   uint64_t direct_bytes_;                                                 // of a direct piece, at most
   const OwnerProcess owner_;
   std::mutex mutex_;
   std::condition_variable fetched_;             // a piece is there, or cannot be fetched
+  std::condition_variable memory_told_;         // SetMemory was called, or the end has come
   std::condition_variable room_;                // there may be something to fetch, and room for it
   std::vector<Piece> pieces_;                   // in the order of reading
   std::vector<size_t> by_offset_;               // numbers of pieces
@@ -98,6 +109,7 @@ class AnnouncedReads final : public Announcement {
   size_t next_ = 0;                             // the first piece that the threads look at
   bool fetches_large_ = false;
   size_t next_direct_ = 0;     // the first piece that threads of other files look at
+  bool has_memory_ = true;     // false: SetMemory has not been called
   bool is_all_taken_ = false;  // of after_this_, too
   bool ends_ = false;
   std::vector<std::thread> threads_;

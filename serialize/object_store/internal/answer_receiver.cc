@@ -81,6 +81,7 @@ void RangeReceiver::Prepare(std::vector<std::string>* headers) {
 }
 
 bool RangeReceiver::OnStart(int status) {
+  if (range_.when_answered && !range_.when_answered()) return Refuse(-ECANCELED, "the bytes are not wanted any more");
   const bool is_other_tag = !range_.etag.empty() && headers_.etag != range_.etag;
   const bool is_other_time = range_.etag.empty() && headers_.last_modified != range_.last_modified;
   if (is_other_tag || is_other_time) return Refuse(-ESTALE, "the file was replaced while it was read");

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@ struct ExpectedRange {
   uint64_t object_bytes = 0;
   std::string etag;           // "": unknown
   std::string last_modified;  // "": unknown; compared where there is no ETag
+  // Called when the answer has come and before a byte of it is used; null: is not called. It may set all of the above
+  // but the places and sizes of the parts. False: the answer is not wanted.
+  std::function<bool()> when_answered;
 
   uint64_t offset() const { return parts.front().offset; }
   uint64_t size_bytes() const { return parts.back().offset + parts.back().out.size() - offset(); }

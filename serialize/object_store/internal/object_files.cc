@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <utility>
 
@@ -93,8 +94,23 @@ struct ObjectFiles::OpenObject {
   std::string tail;  // the bytes from there to the end
 
   std::mutex mutex;
+  std::condition_variable changed;
+  bool is_open = true;  // false: all above but the URL is not known yet, and neither is what follows
+  IoResult opened = 0;  // minus an errno, with `opened_detail`
+  std::string opened_detail;
   uint64_t block_offset = 0;
   std::shared_ptr<const std::string> block;  // of the last small read; null: none
+
+  void Describe(ExpectedRange* range) const {  // requires: it is open
+    range->object_bytes = size;
+    range->etag = etag;
+    range->last_modified = last_modified;
+  }
+  IoResult WaitUntilOpen() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return is_open; });
+    return opened < 0 ? FailWith(opened, opened_detail) : 0;
+  }
 };
 
 ObjectFiles::ObjectFiles(const ObjectRequests* requests, const ObjectStoreOptions& options)
@@ -127,6 +143,12 @@ std::shared_ptr<ObjectFiles::OpenObject> ObjectFiles::FindObject(IoResult handle
   return found == handles_.end() ? nullptr : found->second.object;
 }
 
+// Waits until the object is open. Null for a handle of something else.
+IoResult ObjectFiles::FindOpenObject(IoResult handle, std::shared_ptr<OpenObject>* object) {
+  *object = FindObject(handle);
+  return *object == nullptr ? 0 : (*object)->WaitUntilOpen();
+}
+
 std::shared_ptr<Upload> ObjectFiles::FindUpload(IoResult handle) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = handles_.find(handle);
@@ -147,15 +169,17 @@ ReadShape ObjectFiles::read_shape() const {
 
 // ---- Reading ------------------------------------------------------------------------------------------------------
 
-IoResult ObjectFiles::OpenToRead(const std::string& path) {
-  auto object = std::make_shared<OpenObject>();
-  if (const IoResult bad = ParsePath(path, &object->url); bad < 0) return bad;
-  if (object->url.is_folder) return FailWith(-EISDIR, absl::StrCat(path, ": is a folder"));
+// Fills *object.
+IoResult ObjectFiles::Open(OpenObject* object, std::string* detail) const {
   const uint64_t tail_bytes = absl::EndsWith(object->url.name, ".index") ? kIndexTailBytes : kTailBytes;
   HttpAnswer answer = requests_->OpenTail(object->url, tail_bytes);
   const AnswerHeaders& headers = answer.headers;
+  const auto fail = [&](IoResult result, std::string words) {
+    *detail = std::move(words);
+    return result;
+  };
   const auto refuse = [&](absl::string_view what) {
-    return FailWith(-EBADMSG, absl::StrCat("GET ", object->url.name, ": ", what));
+    return fail(-EBADMSG, absl::StrCat("GET ", object->url.name, ": ", what));
   };
   if (answer.status == 416) {
     // No byte of an empty file can be asked for.
@@ -165,11 +189,10 @@ IoResult ObjectFiles::OpenToRead(const std::string& path) {
   } else if (answer.result < 0) {
     const bool is_large = answer.status == 200 && answer.result == -EBADMSG && !headers.has_content_range &&
                           headers.content_length.value_or(kMaxWholeFileBytes + 1) > kMaxWholeFileBytes;
-    if (answer.result == -ENOENT) RememberMissing(path);
-    if (!is_large) return FailWith(answer);
-    return FailWith(-EOPNOTSUPP,
-                    absl::StrCat(answer.detail, "; the server does not answer ranges, which files of more than ",
-                                 kMaxWholeFileBytes >> 20, " MiB need"));
+    if (!is_large) return fail(answer.result, std::move(answer.detail));
+    return fail(-EOPNOTSUPP,
+                absl::StrCat(answer.detail, "; the server does not answer ranges, which files of more than ",
+                             kMaxWholeFileBytes >> 20, " MiB need"));
   } else if (answer.status == 200) {
     object->size = answer.text.size();
   } else if (answer.status == 206) {
@@ -191,15 +214,45 @@ IoResult ObjectFiles::OpenToRead(const std::string& path) {
   object->tail = std::move(answer.text);
   if (answer.status == 416) object->tail.clear();
   object->tail_offset = object->size - object->tail.size();
+  return 0;
+}
+
+IoResult ObjectFiles::OpenToRead(const std::string& path) {
+  auto object = std::make_shared<OpenObject>();
+  if (const IoResult bad = ParsePath(path, &object->url); bad < 0) return bad;
+  if (object->url.is_folder) return FailWith(-EISDIR, absl::StrCat(path, ": is a folder"));
+  std::string detail;
+  const IoResult opened = Open(object.get(), &detail);
+  if (opened == -ENOENT) RememberMissing(path);
+  return opened < 0 ? FailWith(opened, std::move(detail)) : AddHandle({std::move(object), nullptr});
+}
+
+IoResult ObjectFiles::OpenToReadSoon(const std::string& path) {
+  auto object = std::make_shared<OpenObject>();
+  if (const IoResult bad = ParsePath(path, &object->url); bad < 0) return bad;
+  // A child of fork has none of the threads.
+  if (object->url.is_folder || !requests_->engine()->is_of_this_process()) return OpenToRead(path);
+  object->is_open = false;
+  threads_.Submit([this, object] {
+    std::string detail;
+    const IoResult opened = Open(object.get(), &detail);
+    const std::lock_guard<std::mutex> lock(object->mutex);
+    object->is_open = true;
+    object->opened = opened;
+    object->opened_detail = std::move(detail);
+    object->changed.notify_all();
+  });
   return AddHandle({std::move(object), nullptr});
 }
 
 IoResult ObjectFiles::Request(OpenObject* object, absl::Span<const ReadRange> parts, std::string* detail) {
   ExpectedRange range;
   range.parts = parts;
-  range.object_bytes = object->size;
-  range.etag = object->etag;
-  range.last_modified = object->last_modified;
+  object->Describe(&range);
+  return Request(object, range, detail);
+}
+
+IoResult ObjectFiles::Request(OpenObject* object, const ExpectedRange& range, std::string* detail) {
   HttpAnswer answer = requests_->ReadRange(object->url, range);
   if (answer.result < 0) *detail = std::move(answer.detail);
   return answer.result;
@@ -257,7 +310,8 @@ IoResult ObjectFiles::ReadPiece(OpenObject* object, absl::Span<const ReadRange> 
 }
 
 IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
-  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  std::shared_ptr<OpenObject> object;
+  if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
   if (offset >= object->size || out.empty()) return 0;
   const auto bytes = static_cast<size_t>(std::min<uint64_t>(out.size(), object->size - offset));
@@ -267,7 +321,8 @@ IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> 
 }
 
 IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
-  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  std::shared_ptr<OpenObject> object;
+  if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
   uint64_t total_bytes = 0;
   for (const ReadRange& range : ranges) total_bytes += std::min<uint64_t>(range.out.size(), object->size);
@@ -310,7 +365,8 @@ IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ra
 }
 
 IoResult ObjectFiles::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
-  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  std::shared_ptr<OpenObject> object;
+  if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
   for (const ReadRange& range : ranges) {
     if (!RangeFits(range.offset, range.out.size(), object->size)) return FailWith(-ENODATA, "");
@@ -320,14 +376,47 @@ IoResult ObjectFiles::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> r
   return result < 0 ? FailWith(result, std::move(detail)) : 0;
 }
 
+// The request goes beside the one that opens the file. Its answer waits for that and for the memory, and is compared
+// with what that has found: a file that is replaced meanwhile is noticed, though no condition is sent.
+IoResult ObjectFiles::ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges,
+                                    absl::FunctionRef<bool()> find_memory) {
+  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  if (object == nullptr) return FailWith(-EBADF, "");
+  bool is_open = false;
+  {
+    const std::lock_guard<std::mutex> lock(object->mutex);
+    is_open = object->is_open;
+  }
+  if (is_open) return FileSystem::ReadPieceSoon(handle, ranges, find_memory);
+  ExpectedRange range;
+  range.parts = ranges;
+  bool has_memory = false;
+  range.when_answered = [&] {
+    if (has_memory) return true;  // an attempt before this one found it
+    const RequestEngine::Waiting waiting(requests_->engine());
+    if (object->WaitUntilOpen() < 0) return false;
+    object->Describe(&range);
+    for (const ReadRange& one : ranges) {
+      if (!RangeFits(one.offset, one.out.size(), object->size)) return false;
+    }
+    return has_memory = find_memory();
+  };
+  std::string detail;
+  const IoResult result = Request(object.get(), range, &detail);
+  return result < 0 ? FailWith(result, std::move(detail)) : 0;
+}
+
 IoResult ObjectFiles::SizeOf(IoResult handle) {
-  if (const std::shared_ptr<OpenObject> object = FindObject(handle)) return static_cast<IoResult>(object->size);
+  std::shared_ptr<OpenObject> object;
+  if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
+  if (object != nullptr) return static_cast<IoResult>(object->size);
   if (const std::shared_ptr<Upload> upload = FindUpload(handle)) return static_cast<IoResult>(upload->size_bytes());
   return FailWith(-EBADF, "");
 }
 
 IoResult ObjectFiles::DescribeOpen(IoResult handle, FileInfo* info) {
-  const std::shared_ptr<OpenObject> object = FindObject(handle);
+  std::shared_ptr<OpenObject> object;
+  if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(FindUpload(handle) != nullptr ? -EOPNOTSUPP : -EBADF, "");
   *info = object->info;
   return 0;
@@ -422,7 +511,8 @@ IoResult ObjectFiles::Rename(const std::string& from, const std::string& to, OnE
 }
 
 IoResult ObjectFiles::RenameOver(const std::string& from, const std::string& to, IoResult replaced) {
-  const std::shared_ptr<OpenObject> object = FindObject(replaced);
+  std::shared_ptr<OpenObject> object;
+  if (const IoResult bad = FindOpenObject(replaced, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
   if (!IsStrongETag(object->etag)) {
     return FailWith(-EOPNOTSUPP, absl::StrCat(to, ": the server tells no ETag by which a change could be noticed"));

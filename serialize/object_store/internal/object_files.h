@@ -34,12 +34,14 @@ class ObjectFiles final : public FileSystem {
   void RemoveUploads();
 
   IoResult OpenToRead(const std::string& path) override;
+  IoResult OpenToReadSoon(const std::string& path) override;
   IoResult CreateNew(const std::string& path) override;
   IoResult CreateToPublish(const std::string& path, const std::string& final_path) override;
   IoResult CheckNew(const std::string& path) override;
   IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override;
   IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
   IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override;
+  IoResult ReadPieceSoon(IoResult handle, absl::Span<ReadRange> ranges, absl::FunctionRef<bool()> find_memory) override;
   IoResult Append(IoResult handle, absl::string_view bytes) override;
   IoResult WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) override;
   IoResult Reserve(IoResult handle, uint64_t size_bytes) override;
@@ -72,10 +74,13 @@ class ObjectFiles final : public FileSystem {
 
   IoResult AddHandle(Handle handle);
   std::shared_ptr<OpenObject> FindObject(IoResult handle);
+  IoResult FindOpenObject(IoResult handle, std::shared_ptr<OpenObject>* object);
+  IoResult Open(OpenObject* object, std::string* detail) const;
   std::shared_ptr<Upload> FindUpload(IoResult handle);
   IoResult ReadPiece(OpenObject* object, absl::Span<const ReadRange> parts, std::string* detail);
   IoResult ReadSmall(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail);
   IoResult Request(OpenObject* object, absl::Span<const ReadRange> parts, std::string* detail);
+  IoResult Request(OpenObject* object, const ExpectedRange& range, std::string* detail);
   IoResult Publish(const std::string& from, const std::string& to, const PublishCondition& condition);
   void RememberMissing(const std::string& path);
   bool IsFolder(const ObjectUrl& url, IoResult* result);

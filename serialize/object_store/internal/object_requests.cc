@@ -85,6 +85,7 @@ HttpAnswer ObjectRequests::OpenTail(const ObjectUrl& url, uint64_t tail_bytes) c
   HttpRequest request = Make("GET", url, "open");
   request.headers.push_back(absl::StrCat("Range: bytes=-", tail_bytes));
   request.max_text_bytes = kMaxWholeFileBytes;
+  request.is_small = true;
   return engine_->Send(request);
 }
 

@@ -147,10 +147,19 @@ void RequestEngine::Release(std::unique_ptr<Connection> connection, bool moved_d
   released_.notify_all();
 }
 
+void RequestEngine::AddUsed(int count) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    used_ += count;
+    used_to_move_ += count;
+  }
+  released_.notify_all();
+}
+
 RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const Credentials& credentials,
                                               AnswerReceiver* receiver) {
   Outcome outcome;
-  const bool moves_data = request.method != "HEAD";
+  const bool moves_data = request.method != "HEAD" && !request.is_small;
   std::unique_ptr<Connection> connection = Acquire(moves_data);
   CURL* const curl = connection->curl;
   if (curl == nullptr) {

@@ -49,6 +49,7 @@ struct HttpRequest {
   bool is_signed = false;
   bool is_slow = false;     // the server may work for minutes before it answers
   bool is_cleanup = false;  // is also sent after the deadline, once
+  bool is_small = false;    // of a few bytes, and others wait for it: does not wait for those that move data
   bool is_single = false;   // one attempt: the caller finds out what a lost answer means
   uint64_t record_offset = 0;
   uint64_t max_text_bytes = uint64_t{8} << 20;
@@ -84,6 +85,20 @@ class RequestEngine {
 
   void SetDeadline(absl::Time deadline) { deadline_ = absl::ToUnixNanos(deadline); }
 
+  // While it lives, the request of this thread that moves data leaves its place to others: it waits for them, or for
+  // the caller. Requires: this thread has such a request.
+  class Waiting {
+   public:
+    explicit Waiting(RequestEngine* engine) : engine_(engine) { engine_->AddUsed(-1); }
+    ~Waiting() { engine_->AddUsed(1); }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    RequestEngine* const engine_;
+  };
+
+  bool is_of_this_process() const { return owner_.IsThisProcess(); }
   ObjectStoreStats stats() const;
   int max_attempts() const { return options_.max_attempts; }
   const std::string& region() const { return region_; }
@@ -94,6 +109,7 @@ class RequestEngine {
 
   std::unique_ptr<Connection> Acquire(bool moves_data);
   void Release(std::unique_ptr<Connection> connection, bool moved_data);
+  void AddUsed(int count);
   absl::Duration TimeLeft() const { return absl::FromUnixNanos(deadline_) - absl::Now(); }
   bool has_deadline() const { return deadline_ != INT64_MAX; }
   Outcome Attempt(const HttpRequest& request, const Credentials& credentials, AnswerReceiver* receiver);

@@ -346,6 +346,55 @@ TEST_F(ReadPlanTest, FilesWithMemoryAreFetchedOneBehindTheOther) {
   }
 }
 
+TEST_F(ReadPlanTest, MemoryMayBeToldWhenTheReadsAreOnTheirWay) {
+  Shaped files(&memory_, kLongShape);
+  ReadOptions options;
+  options.file_system = &files;
+  for (int round = 0; round < 30; ++round) {
+    const auto file = *OpenFileSourceSoon("f", options);
+    std::string out(2000, '\0');
+    std::atomic<int> told{0};
+    ReadPlan plan;
+    plan.WhenFetched([&](size_t number) {
+      EXPECT_EQ(bytes_.compare(number * 100, 100, &out[number * 100], 100), 0);
+      ++told;
+    });
+    for (size_t i = 0; i < 10; ++i) plan.AddLater(file, i * 100, 100, i);
+    plan.Add(file, 1000, 50);  // without memory
+    for (size_t i = 11; i < 20; ++i) plan.AddLater(file, i * 100, 100, i);
+    plan.Start();
+    if (round % 3 == 0) continue;  // the end comes before the memory
+    plan.SetMemory([&](size_t number) { return round % 3 == 1 && number == 3 ? nullptr : &out[number * 100]; });
+    for (size_t i = 0; i < 20; ++i) {
+      ASSERT_OK(file->ReadAt(i * 100, absl::MakeSpan(&out[i * 100], i == 10 ? 50 : 100)));
+    }
+    EXPECT_TRUE(out.substr(0, 1050) == bytes_.substr(0, 1050));
+    EXPECT_TRUE(out.substr(1100) == bytes_.substr(1100));
+  }
+  // The end comes while threads of the first file wait for memory of the second one.
+  memory_.Put("g", bytes_);
+  for (int round = 0; round < 10; ++round) {
+    ReadPlan plan;
+    for (const char* const name : {"f", "g"}) plan.AddLater(*OpenFileSourceSoon(name, options), 0, 400, 0);
+    plan.Start();
+    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // Ranges that the file does not have, and no file.
+  const auto file = *OpenFileSourceSoon("f", options);
+  std::string out(100, '\0');
+  {
+    ReadPlan plan;
+    plan.AddLater(file, 1950, 100, 0);
+    plan.AddLater(file, 0, 100, 1);
+    plan.Start();
+    plan.SetMemory([&](size_t number) { return number == 0 ? nullptr : &out[0]; });
+    ASSERT_OK(file->ReadAt(0, absl::MakeSpan(&out[0], 100)));
+    EXPECT_EQ(out, bytes_.substr(0, 100));
+    EXPECT_THAT(file->ReadAt(1950, absl::MakeSpan(&out[0], 100)), StatusIs(Code::kDataLoss, HasSubstr("has 2000")));
+  }
+  EXPECT_THAT(OpenFileSourceSoon("nothing", options).status(), StatusIs(Code::kNotFound, HasSubstr("nothing")));
+}
+
 TEST_F(ReadPlanTest, MemoryNeedsNoRoomInThePlan) {
   Shaped files(&memory_, kJoiningShape);
   const auto file = Open(&files);

@@ -119,6 +119,58 @@ TEST(ObjectStore, APieceOfAPlanIsOneRequest) {
   EXPECT_EQ(files->ReadPieceAt(handle, ranges), -EBADF);
 }
 
+TEST(ObjectStore, AFileIsReadWhileItIsBeingOpened) {
+  LyingServer server;
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  const std::string bytes = PatternBytes(1 << 20);
+  server.Put("bucket/a", bytes);
+  for (int round = 0; round < 20; ++round) {
+    const IoResult handle = files->OpenToReadSoon("s3://bucket/a");
+    ASSERT_GE(handle, 0);
+    std::string out(300000, '\0');
+    std::vector<ReadRange> ranges = {{1000, absl::Span<char>(nullptr, 100000)},
+                                     {200000, absl::Span<char>(nullptr, 200000)}};
+    const auto find_memory = [&] {
+      ranges[0].out = absl::MakeSpan(&out[0], 100000);
+      ranges[1].out = absl::MakeSpan(&out[100000], 200000);
+      return true;
+    };
+    ASSERT_EQ(files->ReadPieceSoon(handle, absl::MakeSpan(ranges), find_memory), 0) << files->LastDetail();
+    EXPECT_TRUE(out == bytes.substr(1000, 100000) + bytes.substr(200000, 200000));
+    EXPECT_EQ(files->SizeOf(handle), static_cast<IoResult>(bytes.size()));
+    EXPECT_EQ(files->ReadPieceSoon(handle, absl::MakeSpan(ranges), [] { return false; }), -ECANCELED);
+    EXPECT_EQ(files->Close(handle), 0);
+  }
+  // A memory that is not found, and a range that the file does not have.
+  for (const bool fits : {true, false}) {
+    const IoResult handle = files->OpenToReadSoon("s3://bucket/a");
+    ASSERT_GE(handle, 0);
+    ReadRange range = {fits ? 0 : bytes.size() - 10, absl::Span<char>(nullptr, 100)};
+    const IoResult read = files->ReadPieceSoon(handle, absl::MakeSpan(&range, 1), [&] {
+      EXPECT_TRUE(fits) << "memory is asked for when the size is known to be right";
+      return false;
+    });
+    EXPECT_LT(read, 0);
+    EXPECT_EQ(files->Close(handle), 0);
+  }
+  const IoResult missing = files->OpenToReadSoon("s3://bucket/none");
+  ASSERT_GE(missing, 0);
+  ReadRange range = {0, absl::Span<char>(nullptr, 100)};
+  EXPECT_LT(files->ReadPieceSoon(missing, absl::MakeSpan(&range, 1),
+                                 [] {
+                                   ADD_FAILURE() << "there is no such file";
+                                   return false;
+                                 }),
+            0);
+  EXPECT_EQ(files->SizeOf(missing), -ENOENT);
+  EXPECT_THAT(files->LastDetail(), HasSubstr("404"));
+  FileInfo info;
+  EXPECT_EQ(files->DescribeOpen(missing, &info), -ENOENT);
+  EXPECT_EQ(files->Close(missing), 0);
+  EXPECT_EQ(files->OpenToReadSoon("s3://bucket/folder/"), -EISDIR);
+}
+
 TEST(ObjectStore, RangesInAnyOrderAndPastTheEnd) {
   LyingServer server;
   const std::unique_ptr<ObjectStore> store = StoreFor(server);

@@ -294,6 +294,65 @@ TEST_F(Requests, OfTensorsInPieces) {
   EXPECT_EQ(bytes(), part.TotalBytes());
 }
 
+TEST_F(Requests, OpeningAndTheFirstReadsAreOneRoundTrip) {
+  std::vector<Tensor> tensors;
+  for (uint32_t i = 0; i < 5; ++i) tensors.push_back(PatternTensor(4 << 20, i));
+  MemoryFileSystem memory;
+  ASSERT_OK(SaveCheckpoint(&memory, "/m", tensors));
+  const std::string data = *memory.Find("/m.data-00000-of-00001");
+  const std::string data_path = "bucket/m.data-00000-of-00001";
+  server_.Put("bucket/m.index", *memory.Find("/m.index"));
+  server_.Put(data_path, data);
+  const auto is_of_data = [&](Exchange* exchange, const char* kind) {
+    return exchange->request.path == data_path && exchange->request.Kind() == kind;
+  };
+
+  AllAtOnce together(4);  // the request that opens the data file, and the reads of its 20 MiB
+  server_.LieAlways([&](Exchange* exchange) {
+    if (is_of_data(exchange, "open") || is_of_data(exchange, "read")) together.Arrive();
+    exchange->Work();
+  });
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, Open("s3://bucket/m"));
+  ASSERT_OK_AND_ASSIGN(const auto read, reader.ReadAll());
+  EXPECT_TRUE(together.all_came());
+  EXPECT_THAT(Purposes(), UnorderedElementsAre("open", "open", "head", "read", "read", "read"));
+  for (size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(std::memcmp(read[i].tensor.data<uint8_t>(), tensors[i].data<uint8_t>(), 4 << 20), 0) << i;
+  }
+
+  // Few connections: the reads leave their places to what they wait for.
+  server_.TellTheTruth();
+  for (const int connections : {2, 3}) {
+    ObjectStoreOptions options = OptionsFor(server_);
+    options.connections = connections;
+    const std::unique_ptr<ObjectStore> store = StoreFor(options);
+    CheckpointReaderOptions read_options;
+    read_options.read.file_system = store->files();
+    ASSERT_OK_AND_ASSIGN(const CheckpointReader again, CheckpointReader::Open("s3://bucket/m", read_options));
+    ASSERT_OK(again.ReadAll().status());
+  }
+
+  // What is wrong with the file is said as when it is opened first.
+  server_.Put(data_path, data.substr(0, 18 << 20));
+  EXPECT_THAT((*Open("s3://bucket/m")).ReadAll().status(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("has 18874368 bytes; 4194304 at 16777216 are wanted")));
+  server_.LieAlways([&](Exchange* exchange) {
+    exchange->request.path == data_path ? exchange->Fail(404, "NoSuchKey") : exchange->Work();
+  });
+  EXPECT_THAT((*Open("s3://bucket/m")).ReadAll().status(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("though the index names it")));
+  // It is replaced after it was opened and before it is read.
+  server_.Put(data_path, data);
+  const std::string other = PatternBytes(data.size(), 9);
+  server_.LieAlways([&](Exchange* exchange) {
+    if (is_of_data(exchange, "read")) server_.Put(data_path, other);
+    exchange->Work();
+  });
+  const absl::Status replaced = (*Open("s3://bucket/m")).ReadAll().status();
+  EXPECT_TRUE(absl::IsAborted(replaced) || absl::IsDataLoss(replaced)) << replaced;
+  server_.TellTheTruth();
+}
+
 // A file of each of six processes: all of them are fetched at the same time, not one after the other.
 TEST_F(Requests, OfAllTensorsOfSeveralFiles) {
   constexpr int kFiles = 6;
