@@ -218,11 +218,11 @@ absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::stri
   Chosen chosen(tree.root(), globs);
   CASK_RETURN_IF_ERROR(chosen.Check());
   if (json) {
+    CASK_ASSIGN_OR_RETURN(const std::string all, globs.empty() ? ValueToJson(tree.root(), JsonOptions(input)) : "");
     console.out << "{\n  \"path\": " << EscapedJson(JsonQuoted(path), true) << ",\n  \"format\": \"" << input.format()
                 << "\",\n  \"values\": ";
     if (globs.empty()) {
-      CASK_ASSIGN_OR_RETURN(const std::string text, ValueToJson(tree.root(), JsonOptions(input)));
-      console.out << EscapedJson(text, true);
+      console.out << EscapedJson(all, true);
     } else {
       const char* separator = "{\n    ";
       CASK_RETURN_IF_ERROR(chosen.ForEach([&](const std::string& name, Value value) -> absl::Status {
@@ -262,22 +262,31 @@ std::string ValuesInALine(const ArchiveReader& input) {
   constexpr size_t kMostCounted = 10'000;
   const absl::StatusOr<ValueTree> tree = input.Values();
   if (!tree.ok() || tree->empty()) return "";
-  std::vector<std::string> shown;
+  // Those nearest to the root, by the number of steps to them.
+  std::vector<std::pair<size_t, std::string>> nearest;
   size_t count = 0;
   const absl::Status all = ForEachNamed(tree->root(), {}, [&](const std::string& name, Value value) {
     const bool is_empty_map = value.kind() == ValueKind::kMap;
     if (value.kind() == ValueKind::kTensor || is_empty_map) return absl::OkStatus();
     if (++count > kMostCounted) return absl::ResourceExhaustedError("enough");
     const bool is_short = value.kind() != ValueKind::kFileArray && value.size() == 0;
-    if (shown.size() == kShownValues || !is_short) return absl::OkStatus();
+    const auto steps = static_cast<size_t>(std::count(name.begin(), name.end(), '.'));
+    if (!is_short || (nearest.size() == kShownValues && nearest.back().first <= steps)) return absl::OkStatus();
     const std::string text = InFewWords(input, value);
-    if (text.size() <= kShortBytes) shown.push_back(absl::StrCat(Printable(name), name.empty() ? "" : "=", text));
+    if (text.size() > kShortBytes || name.size() > kShownBytes) return absl::OkStatus();
+    if (nearest.size() == kShownValues) nearest.pop_back();
+    nearest.emplace_back(steps, name.empty() ? text : absl::StrCat(Printable(name), "=", text));
+    std::stable_sort(nearest.begin(), nearest.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     return absl::OkStatus();
   });
   if (count == 0) return "";
-  const std::string number =
-      count > kMostCounted ? absl::StrCat("more than ", kMostCounted) : absl::StrCat(count - shown.size());
-  if (shown.size() < count) shown.push_back(absl::StrCat(number, shown.empty() ? "" : " more"));
+  std::vector<std::string> shown;
+  for (auto& [steps, text] : nearest) shown.push_back(std::move(text));
+  const size_t left = count - shown.size();
+  if (left > 0) {
+    const std::string number = count > kMostCounted ? absl::StrCat("more than ", kMostCounted) : absl::StrCat(left);
+    shown.push_back(absl::StrCat(number, shown.empty() ? "" : " more"));
+  }
   return absl::StrCat("values: ", absl::StrJoin(shown, ", "), " (ls --values)\n");
 }
 

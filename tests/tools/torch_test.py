@@ -137,7 +137,7 @@ class TorchFiles(Archives):
         self.assertTrue(below[0].startswith("total: 32 tensors, "), below)
         self.assertEqual(below[1:], [
             "  optimizer_states.0.state.*: 16 tensors, 128 B", "  state_dict.model.*: 16 tensors, 288 B",
-            'values: epoch=3, version="2.1.0", optimizer_states.0.param_groups.0.lr=0.001, done=true, 3 more '
+            'values: epoch=3, version="2.1.0", done=true, note="b", 3 more '
             "(ls --values)"])  # fmt: skip
         self.assertEqual(self.good("ls", path, "state_dict.*").splitlines()[17:], [])  # one group, values not asked for
         for depth, wanted in (("1", ["optimizer_states.0.state.*", "state_dict.model.*"]),
