@@ -78,12 +78,15 @@ class JsonWriter {
   explicit JsonWriter(const ValueJsonOptions& options) : options_(options) {}
 
   absl::StatusOr<std::string> Write(Value root) {
+    const auto past_limit = [this] {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the values take more than ", options_.max_bytes, " bytes as JSON"));
+    };
+    // Each value has a byte at least. Two lists may hold the same one, and 40 such pairs 2^40 values.
+    if (root.num_values() > options_.max_bytes) return past_limit();
     Open(root);
     while (!open_.empty()) {
-      if (out_.size() > options_.max_bytes) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("the values take more than ", options_.max_bytes, " bytes as JSON"));
-      }
+      if (out_.size() > options_.max_bytes) return past_limit();
       Parent& parent = open_.back();
       if (parent.next == parent.value.num_children()) {
         out_ += parent.end;

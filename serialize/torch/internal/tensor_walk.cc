@@ -30,10 +30,11 @@ bool HasItems(Kind kind) {
 
 // A step from a value to one that it holds. Small, because there is one for each.
 struct Edge {
-  Ref child;
+  Ref child;  // kNoRef: an opaque object would contain itself by it
   PathStep::Kind kind;
   absl::string_view text;
   int64_t number;
+  bool is_key = false;  // of a dict: the tensors in it have no names
 };
 
 uint64_t Plus(uint64_t a, uint64_t b) {
@@ -60,11 +61,15 @@ class Walk {
         CASK_RETURN_IF_ERROR(Close());
         continue;
       }
-      const Ref child = frame.edges[frame.next++].child;
-      if (numbers_[child] == kNew) {
-        CASK_RETURN_IF_ERROR(Open(child));
-      } else if (NodeOf(child).is_open) {
-        return absl::UnimplementedError("a list, dict or object contains itself; such values are not read");
+      Edge& edge = frame.edges[frame.next++];
+      if (numbers_[edge.child] == kNew) {
+        CASK_RETURN_IF_ERROR(Open(edge.child));
+      } else if (NodeOf(edge.child).is_open) {
+        // What the classes of opaque objects mean by it is not known, and their tensors are not hidden for it.
+        if (OpaqueObjectsBelow(NodeOf(edge.child).open_at) == 0) {
+          return absl::UnimplementedError("a list, dict or object contains itself; such values are not read");
+        }
+        edge.child = kNoRef;
       }
     }
     return absl::OkStatus();
@@ -111,6 +116,7 @@ class Walk {
   struct Node {
     bool is_open = true;
     uint32_t depth = 0;
+    uint32_t open_at = 0;      // in open_, while it is there
     uint64_t num_tensors = 0;  // ways to a tensor
     uint64_t name_bytes = 0;   // the size of all names, with a byte for each step
     uint64_t longest_name = 0;
@@ -122,6 +128,7 @@ class Walk {
     Ref ref;
     std::vector<Edge> edges;
     size_t next = 0;
+    size_t opaque_objects = 0;  // among the frames before this one, and this one
   };
 
   static absl::Status TooDeep() {
@@ -132,9 +139,22 @@ class Walk {
 
   absl::Status Open(Ref ref) {
     numbers_[ref] = static_cast<uint32_t>(nodes_.size());
-    nodes_.emplace_back();
-    open_.push_back({ref, EdgesOf(ref)});
+    nodes_.emplace_back().open_at = static_cast<uint32_t>(open_.size());
+    const size_t before = open_.empty() ? 0 : open_.back().opaque_objects;
+    open_.push_back({ref, EdgesOf(ref), 0, before + (IsOpaque(ref) ? 1 : 0)});
     return budget_->Charge(sizeof(Node) + open_.back().edges.size() * sizeof(Edge));
+  }
+
+  bool IsOpaque(Ref ref) const {
+    const Object& object = pickle_.object(ref);
+    if (object.kind != Kind::kObject) return false;
+    const Object& of = pickle_.object(pickle_.instances[object.index].of);
+    return pickle_.globals[of.index].use == GlobalUse::kUnknown;
+  }
+
+  // Of the frames from this one on.
+  size_t OpaqueObjectsBelow(size_t frame) const {
+    return open_.back().opaque_objects - (frame == 0 ? 0 : open_[frame - 1].opaque_objects);
   }
 
   absl::Status Close() {
@@ -145,9 +165,10 @@ class Walk {
     node.first_edge = edges_.size();
     node.num_tensors = IsTensor(pickle_.object(frame.ref).kind) ? 1 : 0;
     for (const Edge& edge : frame.edges) {
+      if (edge.child == kNoRef) continue;
       const Node& child = NodeOf(edge.child);
       node.depth = std::max(node.depth, child.depth + 1);
-      if (child.num_tensors == 0) continue;
+      if (child.num_tensors == 0 || edge.is_key) continue;
       const uint64_t step_bytes = (edge.text.empty() ? 20 : edge.text.size()) + 1;
       node.num_tensors = Plus(node.num_tensors, child.num_tensors);
       node.name_bytes = Plus(node.name_bytes, Plus(child.name_bytes, Times(child.num_tensors, step_bytes)));
@@ -191,6 +212,7 @@ class Walk {
   void AddEntries(Ref dict, PathStep::Kind kind, std::vector<Edge>* edges) {
     const absl::Span<const Ref> entries = pickle_.items(dict);
     for (size_t i = 0; i < entries.size(); i += 2) {
+      if (Holds(entries[i])) edges->push_back({entries[i], kind, "", 0, /*is_key=*/true});
       if (!Holds(entries[i + 1])) continue;
       const Object& key = pickle_.object(entries[i]);
       if (key.kind == Kind::kInt) {
@@ -311,23 +333,22 @@ class Walk {
 class Converter {
  public:
   Converter(const Pickle& pickle, const absl::flat_hash_map<Ref, uint64_t>& numbers)
-      : pickle_(pickle), numbers_(numbers), ids_(pickle.objects.size(), kNoRef) {}
+      : pickle_(pickle), numbers_(numbers), ids_(pickle.objects.size(), kNoRef), is_open_(pickle.objects.size()) {}
 
   ValueTree Convert() {
-    // A value is converted when all that it holds is: each stays open until then.
+    // A value is converted when all that it holds is: each stays open until then. An open one that an opaque object
+    // below it holds is left out there.
     std::vector<Ref> open = {pickle_.root};
     while (!open.empty()) {
       const Ref ref = open.back();
-      if (ids_[ref] != kNoRef) {
-        open.pop_back();
+      if (ids_[ref] == kNoRef && !is_open_[ref]) {
+        is_open_[ref] = true;
+        for (const Ref child : Children(ref)) {
+          if (ids_[child] == kNoRef && !is_open_[child]) open.push_back(child);
+        }
         continue;
       }
-      const size_t before = open.size();
-      for (const Ref child : Children(ref)) {
-        if (ids_[child] == kNoRef) open.push_back(child);
-      }
-      if (open.size() > before) continue;
-      ids_[ref] = Make(ref);
+      if (ids_[ref] == kNoRef) ids_[ref] = Make(ref);
       open.pop_back();
     }
     // The root is the last.
@@ -354,11 +375,21 @@ class Converter {
     return children;
   }
 
-  ValueTree::Id IdOf(Ref ref) { return ref == kNoRef ? tree_.AddNone() : ids_[ref]; }
+  ValueTree::Id IdOf(Ref ref) {
+    if (ref == kNoRef) return tree_.AddNone();
+    if (ids_[ref] != kNoRef) return ids_[ref];
+    return pickle_.object(ref).kind == Kind::kObject ? NameOf(ref) : tree_.AddNone();
+  }
+
+  // An object without what it holds.
+  ValueTree::Id NameOf(Ref ref) {
+    const Instance& of = pickle_.instances[pickle_.object(ref).index];
+    return tree_.AddObject(pickle_.globals[pickle_.object(of.of).index].name, tree_.AddNone(), tree_.AddNone());
+  }
 
   std::vector<ValueTree::Id> IdsOf(Ref list) {
     std::vector<ValueTree::Id> ids;
-    for (const Ref item : pickle_.items(list)) ids.push_back(ids_[item]);
+    for (const Ref item : pickle_.items(list)) ids.push_back(IdOf(item));
     return ids;
   }
 
@@ -433,6 +464,7 @@ class Converter {
   const absl::flat_hash_map<Ref, uint64_t>& numbers_;
   ValueTree tree_;
   std::vector<ValueTree::Id> ids_;  // by Ref
+  std::vector<bool> is_open_;       // by Ref: it was reached
 };
 
 }  // namespace

@@ -35,12 +35,13 @@ enum class NameForm { kJoined, kExact };  // JoinedName and ExactName (serialize
 
 // All tensors, and the storages that stand for themselves, in the order of the pickle. `below`: the first step of all
 // names; "": none. If the root is a tensor, its name is "".
-// Errors: Unimplemented for a value that contains itself, or is nested too deeply; ResourceExhausted past a limit or
-// the budget, before names are made.
+// Errors: Unimplemented for a value that contains itself, unless an opaque object is among those that hold one another,
+// or that is nested too deeply; ResourceExhausted past a limit or the budget, before names are made.
 absl::StatusOr<std::vector<NamedTensor>> FindTensors(const Pickle& pickle, absl::string_view below, NameForm form,
                                                      const DecodeLimits& limits, ListingBudget* budget);
 
-// The values of the pickle. A tensor is the number that `numbers` has for it. Requires: FindTensors returned no error.
+// The values of the pickle. A tensor is the number that `numbers` has for it. Where a value would contain itself by an
+// opaque object, the inner one is an object with its name alone, or nothing. Requires: FindTensors returned no error.
 ValueTree ToValues(const Pickle& pickle, const absl::flat_hash_map<Ref, uint64_t>& numbers);
 
 }  // namespace tensorcask::torch

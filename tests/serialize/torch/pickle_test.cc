@@ -200,6 +200,37 @@ TEST(PickleTest, OpaqueObjectsKeepWhatThePickleGivesThem) {
   EXPECT_EQ(read->pickle.opaque_names, (std::vector<std::string>{"os.system", "my.module.Model", "my.module.List"}));
 }
 
+TEST(PickleTest, OpaqueObjectsMayContainThemselves) {
+  const std::string object = Global("my.module", "Node") + ")\x81q\1";
+  const std::string weight = Tensor(Storage("FloatStorage", "0", 1), 0, {}, {});
+  struct {
+    std::string value;
+    const char* name;  // of its tensor
+    const char* json;
+  } const rows[] = {
+      {object + Dict({{Text("parent"), "h\1"}, {Text("w"), weight}}) + "b", "w",
+       R"({"object":"my.module.Node","arguments":[],"state":{"parent":)"
+       R"({"object":"my.module.Node","arguments":null,"state":null},"w":null}})"},
+      {Tuple({weight, object + Dict({{"h\1", "K\1"}}) + "b"}), "0",  // a key of its own state
+       R"([null,{"object":"my.module.Node","arguments":[],"state":{"map":[[)"
+       R"({"object":"my.module.Node","arguments":null,"state":null},1]]}}])"},
+      {"]q\2" + object + Dict({{Text("all"), "h\2"}}) + "ba" + weight + "a", "1",  // a list that the object has
+       R"([{"object":"my.module.Node","arguments":[],"state":{"all":null}},null])"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.json);
+    EXPECT_THAT(ReadAll(Pickled(row.value)).status(), StatusIs(Code::kUnimplemented, HasSubstr("my.module.Node")));
+    const absl::StatusOr<Read> read = ReadAll(Pickled(row.value), /*opaque=*/true);
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_EQ(read->tensors.size(), 1u);
+    EXPECT_EQ(read->tensors[0].name, row.name);
+    EXPECT_EQ(read->json, row.json);
+  }
+  // Beside an opaque object, but not through it.
+  EXPECT_THAT(ReadAll(Pickled(object + Dict({{Text("a"), "]q\2h\2a"}}) + "b"), /*opaque=*/true).status(),
+              StatusIs(Code::kUnimplemented, HasSubstr("contains itself")));
+}
+
 // ---- What is refused ------------------------------------------------------------------------------------------------
 
 struct RejectCase {
@@ -327,6 +358,11 @@ const RejectCase kRejected[] = {
          {NumpyArray({1}, NumpyDType("S1", "|"), false, "a"), Global("torch", "int64"), Text("xla:0"), Bool(false)})),
      Code::kDataLoss, "an array of numbers"},
     {"ListInItself", "\x80\2]q\1h\1a.", Code::kUnimplemented, "contains itself"},
+    {"KeyOfItself", Pickled(Global("argparse", "Namespace") + ")\x81q\1" + Dict({{"h\1", "K\1"}}) + "b"),
+     Code::kUnimplemented, "contains itself"},
+    {"KeyWithItself", Pickled(Global("argparse", "Namespace") + ")\x81q\1" + Dict({{"h\1\x85", "K\1"}}) + "b"),
+     Code::kUnimplemented, "contains itself"},
+    {"DeepKey", absl::StrCat("\x80\2})", std::string(100000, '\x85'), "Ns."), Code::kUnimplemented, "nested"},
     {"DictInItself", "\x80\2}q\1Nh\1s.", Code::kUnimplemented, "contains itself"},
     {"Deep", absl::StrCat("\x80\2", std::string(100000, ']'), std::string(99999, 'a'), "."), Code::kUnimplemented,
      "nested"},

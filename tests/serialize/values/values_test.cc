@@ -79,6 +79,7 @@ TEST(ValueTest, KnowsHowLargeItIsWhenItIsWrittenOut) {
   ValueJsonOptions options;
   options.max_bytes = 10000;
   EXPECT_THAT(ValueToJson(tree.root(), options).status(), StatusIs(Code::kResourceExhausted, HasSubstr("10000 bytes")));
+  EXPECT_THAT(ValueToJson(tree.root()).status(), StatusIs(Code::kResourceExhausted, HasSubstr("1073741824 bytes")));
 }
 
 TEST(ValueTest, AMillionListsInOneAnotherNeedNoStack) {
