@@ -3,12 +3,14 @@
 import collections
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import unittest
 import zlib
 
+import safetensors.torch
 import torch
 from torch.utils.serialization import config
 
@@ -280,6 +282,116 @@ class Torch(peer.Scratch):
             _, _, *data = lines[name].replace(", ", ",").split(" ")
             self.assertEqual(bytes(map(int, data[0].split(","))) if data else b"", data_of(tensor), name)
         peer.carried(TORCH, "we write, its C++ reads", len(old))
+
+
+class Inert:
+    """What a class or function of another library is while PyTorch loads a file."""
+
+    def __init__(self, *_arguments, **_names):
+        pass
+
+    def __setstate__(self, state):
+        pass
+
+    def __setitem__(self, key, value):
+        pass
+
+    def append(self, item):
+        pass
+
+
+class InertPickle:
+    """A pickle module for torch.load that makes tensors and plain containers, and Inert of all else."""
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module, name):
+            plain = (module, name) in {("collections", "OrderedDict"), ("collections", "defaultdict"),
+                                       ("builtins", "dict"), ("builtins", "set"), ("__builtin__", "set")}  # fmt: skip
+            return super().find_class(module, name) if plain or module.split(".")[0] == "torch" else Inert
+
+    @classmethod
+    def load(cls, file, **options):
+        return cls.Unpickler(file, **options).load()
+
+
+def published_models():
+    """Files of torch.save that others have published: those of the test data, and what TENSORCASK_PUBLISHED_MODELS lists."""
+    real = os.path.join(os.environ.get("TENSORCASK_TEST_DATA", ""), "pytorch", "real")
+    paths = [os.path.join(real, name) for name in sorted(os.listdir(real))] if os.path.isdir(real) else []
+    return paths + [path for path in os.environ.get("TENSORCASK_PUBLISHED_MODELS", "").split(":") if path]
+
+
+def key_of_tie(tensor):
+    """Equal for names of the same elements."""
+    whole = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.dtype, tensor.shape, tensor.stride())
+    return whole if tensor.numel() > 0 else id(tensor)
+
+
+class Published(peer.Scratch):
+    def theirs(self, path):
+        """{name: tensor} as PyTorch loads the file; None for what it does not load, or for no dict."""
+        try:
+            value = torch.load(path, weights_only=True, map_location="cpu")
+        except Exception:  # what PyTorch's safe mode refuses
+            try:
+                value = torch.load(path, weights_only=False, map_location="cpu", pickle_module=InertPickle)
+            except Exception:  # TorchScript, or no file of torch.save
+                return None
+        tensors = flattened(value) if isinstance(value, dict) else {}
+        plain = all(not tensor.is_quantized and tensor.layout == torch.strided for tensor in tensors.values())
+        return tensors if tensors and plain else None
+
+    def assert_converted(self, path, tensors):
+        """Our file of safetensors has what safetensors' own program would have: the elements, once for tied names."""
+        target = self.path("ours.safetensors")
+        ours.convert(path, target, "--overwrite", "--opaque-objects", "--allow-loss")
+        stored = safetensors.torch.load_file(target)
+        with safetensors.safe_open(target, "pt") as file:
+            metadata = file.metadata()
+        ties = {}
+        for name, tensor in tensors.items():
+            kept = name if name in stored else metadata[name]
+            self.assertEqual(facts(stored[kept]), facts(tensor), name)
+            ties.setdefault(key_of_tie(tensor), set()).add(kept)
+        self.assertEqual([len(kept) for kept in ties.values()], [1] * len(stored))  # each tensor is stored once
+        theirs = self.path("theirs.safetensors")
+        safetensors.torch.save_file({kept: tensors[kept].contiguous().clone() for kept in stored}, theirs)
+        self.assert_same({name: facts(tensor) for name, tensor in stored.items()},
+                         {name: facts(tensor) for name, tensor in safetensors.torch.load_file(theirs).items()})  # fmt: skip
+
+    def test_published_models(self):
+        count = tied = 0
+        for path in published_models():
+            tensors = self.theirs(path)
+            if tensors is None:
+                continue
+            with self.subTest(path):
+                self.assert_converted(path, tensors)
+            count += 1
+            tied += len(tensors) - len(set(map(key_of_tie, tensors.values())))
+            peer.carried(TORCH, "published files, we convert, safetensors reads", len(tensors))
+            # The same weights as transformers stores a large model, with a tied name.
+            names = list(tensors)
+            if len(names) < 4 or not all(len(name) < 200 for name in names):
+                continue
+            more = {**tensors, "tied.again": tensors[names[0]]}
+            parts = [dict(list(more.items())[i::3]) for i in range(3)]
+            index = {}
+            for i, part in enumerate(parts):
+                name = f"pytorch_model-{i + 1:05}-of-00003.bin"
+                torch.save({key: tensor.detach().clone() for key, tensor in part.items()}, self.path(name))
+                index.update(dict.fromkeys(part, name))
+            peer.write_file(self.path("pytorch_model.bin.index.json"),
+                            json.dumps({"metadata": {"total_size": 1}, "weight_map": index}).encode())  # fmt: skip
+            with self.subTest(path, form="sharded"):
+                apart = {name: tensor.detach().clone() for name, tensor in more.items()}
+                self.assert_converted(self.path("pytorch_model.bin.index.json"), apart)
+            with self.subTest(path, form="tied"):
+                torch.save(more, self.path("tied.pt"))
+                self.assert_converted(self.path("tied.pt"), more)
+        if count == 0:
+            self.skipTest("no published models: TENSORCASK_TEST_DATA or TENSORCASK_PUBLISHED_MODELS names them")
+        peer.found(f"published files of torch.save that equal PyTorch's: {count}, with {tied} tied names")
 
 
 if __name__ == "__main__":
