@@ -123,7 +123,7 @@ absl::StatusOr<Tensor> Tensor::FromBuffer(DType dtype, const TensorShape& shape,
   }
   if (const char* const fault = internal::FaultOfElements(dtype, *buffer); fault != nullptr) return refused(fault);
   if (!buffer->IsAlignedTo(ElementAlignment(dtype))) {
-    return refused(absl::StrCat("its address is no multiple of ", ElementAlignment(dtype)));
+    return refused(absl::StrCat("its address is not a multiple of ", ElementAlignment(dtype)));
   }
   return Tensor(dtype, shape, std::move(buffer));
 }
@@ -268,7 +268,7 @@ absl::StatusOr<Tensor> Tensor::Bitcast(DType dtype, const TensorShape& shape) co
   const std::optional<int64_t> wanted = CheckedMul(shape.num_elements(), static_cast<int64_t>(ElementSize(dtype)));
   if (!wanted || static_cast<size_t>(*wanted) != NumBytes()) return refused("the sizes in bytes differ");
   if (buffer_ && !buffer_->IsAlignedTo(ElementAlignment(dtype))) {
-    return refused(absl::StrCat("the address is no multiple of ", ElementAlignment(dtype)));
+    return refused(absl::StrCat("the address is not a multiple of ", ElementAlignment(dtype)));
   }
   return Tensor(dtype, shape, buffer_);
 }

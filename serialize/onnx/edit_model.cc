@@ -57,7 +57,7 @@ class ModelEditor {
   absl::Status Plan() {
     if (LookAtMessage(*file_) != MessageKind::kModel) {
       return absl::UnimplementedError(
-          "is no model of ONNX, but a tensor or a sequence in a file of its own, which is not edited; convert it");
+          "is not an ONNX model, but a tensor or a sequence in a file of its own, which is not edited; convert it");
     }
     WalkOptions walk;
     walk.limits = options_.limits;

@@ -72,7 +72,8 @@ class OnnxWriter::Impl {
     open.constants = options_.constants;
     CASK_ASSIGN_OR_RETURN(OnnxReader reader, OnnxReader::Open(base, open));
     if (reader.kind() != OnnxReader::Kind::kModel) {
-      return absl::InvalidArgumentError(absl::StrCat(base, ": is no model of ONNX, which the new one is made of"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(base, ": is not an ONNX model; a new model needs one as its base"));
     }
     reader_.emplace(std::move(reader));
     CASK_ASSIGN_OR_RETURN(base_, OpenFileSource(base, read));
@@ -84,7 +85,8 @@ class OnnxWriter::Impl {
     if (options_.use_side_file && !options_.side_file.empty()) {
       CASK_RETURN_IF_ERROR(Annotate(ContainedName(options_.side_file).status(), "the name of the side file"));
       if (options_.side_file == onnx::NameInFolder(path_)) {
-        return absl::InvalidArgumentError(absl::StrCat(path_, ": is the model, so it is no name of a side file"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(path_, ": is the model, so it cannot be the name of a side file"));
       }
     }
     return absl::OkStatus();
@@ -120,7 +122,7 @@ class OnnxWriter::Impl {
                                                        ", which stays; it cannot be ", Quoted(value)));
       }
       if (absl::StartsWith(key, "onnx."))
-        return absl::InvalidArgumentError("is no metadata_props, and the base lacks it");
+        return absl::InvalidArgumentError("is not an entry of metadata_props, and the base lacks it");
       onnx::AppendMetadata(key, value, &metadata_);
       return absl::OkStatus();
     }();
@@ -250,8 +252,8 @@ class OnnxWriter::Impl {
     for (Planned& tensor : planned_) {
       const auto found = numbers.find(tensor.name);
       if (found == numbers.end()) {
-        odd.push_back(absl::StrCat(Quoted(tensor.name),
-                                   options_.constants ? " is no initializer or constant" : " is no initializer"));
+        odd.push_back(absl::StrCat(
+            Quoted(tensor.name), options_.constants ? " is not an initializer or constant" : " is not an initializer"));
         continue;
       }
       tensor.number = found->second;

@@ -109,8 +109,8 @@ class TensorServer::Impl final
 
 absl::Status TensorServer::Impl::Start() {
   if (!HasPort(options_.address)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(options_.address), " is no address to listen at; wanted HOST:PORT, such as 127.0.0.1:0"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Quoted(options_.address), " is not an address to listen at; wanted HOST:PORT, such as 127.0.0.1:0"));
   }
   const std::string host = options_.address.substr(0, options_.address.rfind(':'));
   if (options_.credentials == nullptr && !options_.insecure && !rpc::IsLoopback(host)) {

@@ -325,7 +325,7 @@ class TorchWriter::Impl {
       const Value root = values_.root();
       if (root.kind() != ValueKind::kMap) {
         return absl::InvalidArgumentError(absl::StrCat(path_,
-                                                       ": the root of the values is no map, so a tensor that is "
+                                                       ": the root of the values is not a map, so a tensor that is "
                                                        "not in them has no place"));
       }
       for (size_t i = 0; i < root.size(); ++i) {

@@ -279,7 +279,7 @@ bool HoldsBools(absl::Span<const char> memory, const Layout& layout) {
 std::string WhyCopy(DType dtype, absl::Span<const char> memory, const Layout& layout, bool reads_bools) {
   const size_t alignment = ElementAlignment(dtype);
   if (reinterpret_cast<uintptr_t>(memory.data()) % alignment != 0) {
-    return absl::StrCat("the address of its ", DTypeName(dtype), " elements is no multiple of ", alignment);
+    return absl::StrCat("the address of its ", DTypeName(dtype), " elements is not a multiple of ", alignment);
   }
   if (reads_bools && !HoldsBools(memory, layout)) return "a byte of its bools is neither 0 nor 1";
   return "";

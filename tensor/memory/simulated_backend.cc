@@ -140,7 +140,7 @@ absl::Status SimulatedBackend::FreeAddresses(void* start, size_t bytes) {
   const auto mapped = mappings_.lower_bound(static_cast<const char*>(start));
   const bool is_mapped = mapped != mappings_.end() && Address(mapped->first) - Address(start) < bytes;
   if (found == reservations_.end() || found->second != bytes || is_mapped)
-    return absl::InvalidArgumentError("simulated: FreeAddresses of what is no reservation, or is mapped");
+    return absl::InvalidArgumentError("simulated: FreeAddresses of what is not a reservation, or is mapped");
   occupied_.erase(found->first);
   reservations_.erase(found);
   return absl::OkStatus();
@@ -157,7 +157,7 @@ absl::Status SimulatedBackend::Map(void* start, size_t bytes) {
   const bool meets_next = next != mappings_.end() && Address(next->first) < Address(address) + bytes;
   if (!is_reserved || meets_next || IsMapped(address, 1) || (address - base_) % kMappingBytes != 0 ||
       bytes % kMappingBytes != 0 || bytes == 0) {
-    return absl::InvalidArgumentError("simulated: Map of what is not reserved, or is mapped, or is no multiple");
+    return absl::InvalidArgumentError("simulated: Map of what is not reserved, or is mapped, or is not a multiple");
   }
   if (bytes > options_.memory_bytes - allocated_bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat("simulated: no memory to map ", bytes,

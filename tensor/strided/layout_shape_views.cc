@@ -113,7 +113,7 @@ absl::Status Layout::CannotInfer(absl::Span<const int64_t> dims) const {
   if (elements == 0) {
     return Refused("Reshape", absl::StrCat(wanted, " do not determine -1, because another dim is 0"));
   }
-  return Refused("Reshape", absl::StrCat(wanted, ": ", num_elements_, " elements are no multiple of ", elements));
+  return Refused("Reshape", absl::StrCat(wanted, ": ", num_elements_, " elements are not a multiple of ", elements));
 }
 
 absl::StatusOr<TensorShape> Layout::InferShape(absl::Span<const int64_t> dims) const {
@@ -312,12 +312,12 @@ absl::Status Layout::EditBitcast(int64_t from_bytes, int64_t to_bytes) {
   }
   const int64_t ratio = to_bytes / from_bytes;
   if (sizes[last] % ratio != 0)
-    return refused("the size of the last axis, ", sizes[last], ", is no multiple of ", ratio);
-  if (offset_ % ratio != 0) return refused("the offset, ", offset_, ", is no multiple of ", ratio);
+    return refused("the size of the last axis, ", sizes[last], ", is not a multiple of ", ratio);
+  if (offset_ % ratio != 0) return refused("the offset, ", offset_, ", is not a multiple of ", ratio);
   to.dims[last] = sizes[last] / ratio;
   for (int axis = 0; axis < last; ++axis) {
     if (steps[axis] % ratio != 0)
-      return refused("the stride of axis ", axis, ", ", steps[axis], ", is no multiple of ", ratio);
+      return refused("the stride of axis ", axis, ", ", steps[axis], ", is not a multiple of ", ratio);
     to.strides[axis] = steps[axis] / ratio;
   }
   return EditAsStrided({to.dims, static_cast<size_t>(rank_)}, {to.strides, static_cast<size_t>(rank_)},

@@ -53,7 +53,7 @@ absl::Status CheckFits(const TensorBuffer* buffer, DType dtype, const Layout& la
                                 " bytes each; the buffer has ", buffer->size_bytes(), " bytes"));
   }
   if (!buffer->IsAlignedTo(ElementAlignment(dtype))) {
-    return refused(absl::StrCat("the address of its buffer is no multiple of ", ElementAlignment(dtype)));
+    return refused(absl::StrCat("the address of its buffer is not a multiple of ", ElementAlignment(dtype)));
   }
   return absl::OkStatus();
 }
@@ -151,7 +151,7 @@ absl::StatusOr<TensorView> TensorView::Bitcast(DType dtype) const {
     return refused("a bool is 0 or 1, so other bytes cannot become bools");
   if (buffer_ && num_elements() > 0 && !buffer_->IsAlignedTo(to_bytes) &&
       !buffer_->IsAlignedTo(ElementAlignment(dtype))) {
-    return refused(absl::StrCat("the address of its buffer is no multiple of ", ElementAlignment(dtype)));
+    return refused(absl::StrCat("the address of its buffer is not a multiple of ", ElementAlignment(dtype)));
   }
   absl::StatusOr<TensorView> result = Edited([&](Layout& layout) {  // over the same bytes, so they fit
     return layout.EditBitcast(static_cast<int64_t>(from_bytes), static_cast<int64_t>(to_bytes));

@@ -72,7 +72,7 @@ def test_a_model_is_made_of_another_one(tmp_path):
     tc.save(tmp_path / "a.npz", {"a": VALUES + 2})
     tc.convert(tmp_path / "a.npz", tmp_path / "new.onnx", replace_in=str(base), overwrite=True)
     np.testing.assert_array_equal(tc.load(tmp_path / "new.onnx")["a"], VALUES + 2)
-    with pytest.raises(ValueError, match='"b" is no initializer'):
+    with pytest.raises(ValueError, match='"b" is not an initializer'):
         tc.save(tmp_path / "other.onnx", {"b": VALUES}, replace_in=base)
     with pytest.raises(ValueError, match="replace_in is for onnx files, not for an npz file"):
         tc.convert(tmp_path / "a.npz", tmp_path / "b.npz", replace_in=base)

@@ -107,7 +107,7 @@ TEST(TensorSlices, Bitcasts) {
   EXPECT_THAT(tensor.Bitcast(DType::kInvalid, TensorShape({8})), refused("fixed size"));
   EXPECT_THAT(Tensor::Scalar<std::string>("x").Bitcast(DType::kUint8, TensorShape({32})), refused("fixed size"));
   const Tensor odd = *Tensor::FromValues<uint8_t>({0, 1, 2, 3, 4}).Slice(1, 5);
-  EXPECT_THAT(odd.Bitcast(DType::kInt16, TensorShape({2})), refused("no multiple of 2"));
+  EXPECT_THAT(odd.Bitcast(DType::kInt16, TensorShape({2})), refused("not a multiple of 2"));
 }
 
 TEST(TensorSlices, Strings) {

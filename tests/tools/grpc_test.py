@@ -90,7 +90,7 @@ class Grpc(Scratch):
         self.assert_one_line(run("serve", prefix, prefix, "--listen", "127.0.0.1:0"), 2, "two tensors", "NAME=PATH")
         self.assert_one_line(run("serve", prefix, "--listen", "0.0.0.0:0"), 1, "no credentials")
         self.assert_one_line(run("serve", prefix, "--listen", "here"), 1, "wanted HOST:PORT")
-        self.assert_one_line(run("ls", "grpc://127.0.0.1"), 1, "is no address of a server")
+        self.assert_one_line(run("ls", "grpc://127.0.0.1"), 1, "is not the address of a server")
         self.assert_one_line(run("ls", "grpc://127.0.0.1:1"), 1, "grpc://127.0.0.1:1: ", "no server listens there")
         self.assert_one_line(run("convert", prefix, "grpc://127.0.0.1:1"), 2, "a server is only read")
 

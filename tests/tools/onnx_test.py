@@ -112,7 +112,7 @@ class Onnx(Archives):
         self.assert_one_line(done, 1, "made of another model", "--replace-in")
         self.good("convert", self.path("k.safetensors"), self.path("bad.safetensors"), "--rename", "dense/kernel=none")
         done = run("convert", "--replace-in", base, self.path("bad.safetensors"), self.path("o.onnx"))
-        self.assert_one_line(done, 1, '"none" is no initializer')
+        self.assert_one_line(done, 1, '"none" is not an initializer')
         done = run("convert", "--replace-in", base, self.path("k.safetensors"), self.path("o.npz"))
         self.assert_one_line(done, 2, "is for onnx files, not for ")
         self.assertFalse(os.path.exists(self.path("o.onnx")))
@@ -160,12 +160,12 @@ class Onnx(Archives):
         self.file("other.onnx", model(graph=constant(new)))
         self.good("convert", "--constants", self.path("other.onnx"), self.path("c.safetensors"))
         done = run("convert", "--replace-in", base, self.path("c.safetensors"), self.path("n.onnx"))
-        self.assert_one_line(done, 1, '"c" is no initializer')
+        self.assert_one_line(done, 1, '"c" is not an initializer')
         self.good("convert", "--constants", "--replace-in", base, self.path("c.safetensors"), self.path("n.onnx"))
         self.assertEqual(read(self.path("n.onnx")), model(raw(2, (2,), b"w", b"ab"), graph=constant(new)))
         done = run("convert", "--constants", "--rename", "c=x", "--replace-in", base, self.path("c.safetensors"),
                    self.path("o.onnx"))  # fmt: skip
-        self.assert_one_line(done, 1, '"x" is no initializer or constant')
+        self.assert_one_line(done, 1, '"x" is not an initializer or constant')
 
     def test_edit(self):
         node = lambda name: sub(1, sub(1, name) + sub(2, b"y") + sub(4, b"Relu"))  # noqa: E731
@@ -191,7 +191,7 @@ class Onnx(Archives):
             self.assert_one_line(run("edit", *arguments, path), 1, path, says)
             self.assertEqual(read(path), before)
         tensor_file = self.file("t.pb", raw(1, (2, 3), b"w", KERNEL))
-        self.assert_one_line(run("edit", "--rename", "w=v", tensor_file), 1, "is no model of ONNX", "is not edited")
+        self.assert_one_line(run("edit", "--rename", "w=v", tensor_file), 1, "is not an ONNX model", "is not edited")
 
     def test_elements_move_to_a_side_file_and_back(self):
         big = bytes(range(256)) * 8

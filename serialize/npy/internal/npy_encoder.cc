@@ -257,7 +257,7 @@ absl::Status PieceOrder::Next(const TensorSlice& slice) {
     start = start * shape_.dim(axis) + (extent.full() ? 0 : extent.start);
     if (!before_range && part.dim(axis) != shape_.dim(axis)) {
       return absl::InvalidArgumentError(absl::StrCat("the piece ", slice.ToString(), " of ", shape_.ToString(),
-                                                     " is no run of elements in row-major order"));
+                                                     " is not a run of elements in row-major order"));
     }
     if (part.dim(axis) != 1) before_range = false;
   }

@@ -126,7 +126,8 @@ class Walk {
     stack_.push_back(std::move(root));
     names_.AddMain();
     while (!stack_.empty()) CASK_RETURN_IF_ERROR(Step());
-    if (kind == MessageKind::kModel && !has_graph_) return absl::InvalidArgumentError("is no model: it has no graph");
+    if (kind == MessageKind::kModel && !has_graph_)
+      return absl::InvalidArgumentError("is not a model: it has no graph");
     CASK_RETURN_IF_ERROR(ResolveNames());
     if (!opsets_.empty()) found_.metadata.emplace(kOpsetKey, opsets_);
     return std::move(found_);

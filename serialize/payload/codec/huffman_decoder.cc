@@ -264,7 +264,7 @@ absl::StatusOr<CodeLengths> ConsumeCodeLengths(int index, absl::string_view* cod
     return Bad("bits are set past the end of table ", index);
   }
   if (!IsCompleteCode(lengths))
-    return Bad("table ", index, " is no code of ", kMinCodeBits, " to ", kMaxCodeBits, " bits");
+    return Bad("table ", index, " is not a code of ", kMinCodeBits, " to ", kMaxCodeBits, " bits");
   coded->remove_prefix(2 + bytes);
   return lengths;
 }

@@ -99,7 +99,7 @@ absl::Status PayloadIndex::CheckEntries(uint64_t end) const {
     }
     if (found.size == decoded && found.offset % kRawChunkAlignment != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("chunk ", i, " is raw and at ", found.offset, ", no multiple of ", kRawChunkAlignment));
+          absl::StrCat("chunk ", i, " is raw and at ", found.offset, ", not a multiple of ", kRawChunkAlignment));
     }
   }
   return absl::OkStatus();

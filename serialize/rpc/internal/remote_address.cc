@@ -45,8 +45,8 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   const absl::string_view host = rest.substr(0, slash);
   const size_t colon = host.rfind(':');
   if (!has_scheme || colon == absl::string_view::npos || colon == 0 || !IsPort(host.substr(colon + 1))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(text), " is no address of a server; wanted grpc://HOST:PORT or grpc://HOST:PORT/NAME"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Quoted(text), " is not the address of a server; wanted grpc://HOST:PORT or grpc://HOST:PORT/NAME"));
   }
   address.target = std::string(host);
   if (slash != absl::string_view::npos) address.prefix = std::string(rest.substr(slash + 1));

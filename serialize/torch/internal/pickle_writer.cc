@@ -418,7 +418,7 @@ absl::Status Refused(absl::string_view what) {
 
 absl::Status CheckSavedDType(DType dtype) {
   if (FindGlobalOf(GlobalUse::kDType, dtype) != nullptr) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(DTypeName(dtype), " is no dtype of PyTorch"));
+  return absl::UnimplementedError(absl::StrCat(DTypeName(dtype), " is not a dtype of PyTorch"));
 }
 
 absl::Status CheckPickled(Value value) {

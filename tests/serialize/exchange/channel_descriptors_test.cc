@@ -114,7 +114,7 @@ const DescriptorCase kDescriptorCases[] = {
     {"EndsBefore", [] { return MemoryFile(4096, kSeals); }, 4084, "exceed"},
     {"FarBehind", [] { return MemoryFile(4096, kSeals); }, UINT64_MAX - 31, "exceed"},
     {"Wraps", [] { return MemoryFile(4096, kSeals); }, UINT64_MAX - 14, "16 bytes at"},
-    {"NotAligned", [] { return MemoryFile(4096, kSeals); }, 2, "no multiple of 4"},
+    {"NotAligned", [] { return MemoryFile(4096, kSeals); }, 2, "not a multiple of 4"},
     {"Holes", [] { return MemoryFile(int64_t{1} << 40, kSeals); }, 0, "block 1"},
 };
 

@@ -120,7 +120,7 @@ TEST(NpzRoundTrip, InPieces) {
     EXPECT_THAT(writer.Add("v", tensor), StatusIs(Code::kFailedPrecondition, HasSubstr("\"w\" are missing")));
     EXPECT_THAT(writer.Finish(), StatusIs(Code::kFailedPrecondition, HasSubstr("\"w\" are missing")));
     EXPECT_OK(add("2,1:0,3:-"));
-    EXPECT_THAT(add("2,2:3,1:-"), StatusIs(Code::kInvalidArgument, HasSubstr("no run of elements")));
+    EXPECT_THAT(add("2,2:3,1:-"), StatusIs(Code::kInvalidArgument, HasSubstr("not a run of elements")));
     EXPECT_OK(add("2,1:3,1:-"));
     EXPECT_OK(add("3,2:-:-"));
     EXPECT_OK(writer.Add("v", tensor));

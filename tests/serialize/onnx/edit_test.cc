@@ -128,7 +128,8 @@ TEST_F(OnnxEdit, WhatHasNoNameOfItsOwnKeepsIt) {
   const std::string function = Sub(25, Sub(1, "fn") + Sub(7, Sub(4, "If") + attribute));
   EXPECT_THAT(Edit(Model("", function), Rename({{"f", "x"}})),
               StatusIs(Code::kFailedPrecondition, HasSubstr("is in a function")));
-  EXPECT_THAT(Edit(Small("t"), Rename({{"t", "x"}})), StatusIs(Code::kUnimplemented, HasSubstr("is no model of ONNX")));
+  EXPECT_THAT(Edit(Small("t"), Rename({{"t", "x"}})),
+              StatusIs(Code::kUnimplemented, HasSubstr("is not an ONNX model")));
 }
 
 TEST_F(OnnxEdit, OnlyWhatNothingUsesIsRemoved) {

@@ -227,7 +227,7 @@ TEST(OnnxWriter, NamesAllTensorsThatDoNotFit) {
   EXPECT_THAT(writer.Declare("other", DType::kUint8, TensorShape({2})), StatusIs(Code::kAlreadyExists));
   EXPECT_THAT(writer.Start(),
               StatusIs(Code::kInvalidArgument,
-                       AllOf(HasSubstr("3 tensors do not fit"), HasSubstr("\"none\" is no initializer"),
+                       AllOf(HasSubstr("3 tensors do not fit"), HasSubstr("\"none\" is not an initializer"),
                              HasSubstr("\"deep\" is uint8 [4], there it is uint8 [3]"),
                              HasSubstr("\"w\" is int8 [2], there it is uint8 [2]"), Not(HasSubstr("other")))));
   EXPECT_FALSE(std::filesystem::exists(folder.Path("new.onnx")));

@@ -98,7 +98,7 @@ const IndexCase kIndexCases[] = {
     {"PastTheEnd", [](Forge* f) { f->chunks[2].offset = 1 << 30; }, Code::kInvalidArgument, "leave the space"},
     {"Wraps", [](Forge* f) { f->chunks[2].offset = kMost - 10; }, Code::kInvalidArgument, "leave the space"},
     {"RawNotAligned", [](Forge* f) { f->chunks[1].offset -= 32; }, Code::kInvalidArgument,
-     "chunk 1 is raw and at 96, no multiple of 64"},
+     "chunk 1 is raw and at 96, not a multiple of 64"},
     {"OverlapsTheNext", [](Forge* f) { f->chunks[0].size = 100; }, Code::kInvalidArgument,
      "chunks overlap: 100 bytes at 64 and 65536 at 128"},
     {"OverlapsUnsorted", [](Forge* f) { f->chunks[2].offset = f->chunks[1].offset + 1000; }, Code::kInvalidArgument,

@@ -378,7 +378,7 @@ TEST(TorchWriterTest, TensorsNeedAPlaceInTheValues) {
     return status;
   };
   EXPECT_THAT(finished([](ValueTree* tree) { tree->AddItems(ValueKind::kList, {}); }, {}),
-              StatusIs(Code::kInvalidArgument, HasSubstr("the root of the values is no map")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("the root of the values is not a map")));
   EXPECT_THAT(finished([](ValueTree* tree) { tree->AddTensor(0); }, {"v"}),
               StatusIs(Code::kNotFound, HasSubstr("\"v\"")));
   EXPECT_THAT(finished(
@@ -397,9 +397,9 @@ TEST(TorchWriterTest, BadTensorsAreRefused) {
   EXPECT_THAT(file.writer.Add("q", Counted(DType::kQint8, TensorShape({1}))),
               StatusIs(Code::kInvalidArgument, HasSubstr("quantized elements need the scheme and the scale")));
   EXPECT_THAT(file.writer.Add("q", Counted(DType::kQint16, TensorShape({1}))),
-              StatusIs(Code::kUnimplemented, HasSubstr("no dtype of PyTorch")));
+              StatusIs(Code::kUnimplemented, HasSubstr("not a dtype of PyTorch")));
   EXPECT_THAT(file.writer.Add("s", *Tensor::Create(DType::kString, TensorShape({1}))),
-              StatusIs(Code::kUnimplemented, HasSubstr("no dtype of PyTorch")));
+              StatusIs(Code::kUnimplemented, HasSubstr("not a dtype of PyTorch")));
   EXPECT_THAT(file.writer.Add("i", Counted(DType::kInt8, TensorShape({1})), /*requires_grad=*/true),
               StatusIs(Code::kInvalidArgument, HasSubstr("requires_grad")));
   TorchWriterOptions options;

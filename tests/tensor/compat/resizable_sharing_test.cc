@@ -129,7 +129,7 @@ TEST(Caffe2, ShareExternalRefusesAndReleases) {
   EXPECT_THAT(tensor.ShareExternal(DType::kInvalid, memory, 24, release), refuses("dtype invalid"));
   EXPECT_THAT(tensor.ShareExternal(DType::kString, memory, 24, release), refuses("dtype string"));
   EXPECT_THAT(tensor.ShareExternal(DType::kFloat64, memory, 15, release), refuses("15 bytes, but 16 are needed"));
-  EXPECT_THAT(tensor.ShareExternal(DType::kFloat64, memory + 4, 16, release), refuses("no multiple of 8"));
+  EXPECT_THAT(tensor.ShareExternal(DType::kFloat64, memory + 4, 16, release), refuses("not a multiple of 8"));
   EXPECT_THAT(tensor.ShareExternal(DType::kFloat64, nullptr, 16, release), refuses("16 are needed"));
   EXPECT_EQ(released, 5);
   EXPECT_THAT(Values<float>(tensor), ElementsAre(0, 1));

@@ -180,8 +180,8 @@ TYPED_TEST(DLPackImport, MisalignedDataAreCopied) {
   EXPECT_TRUE(view.buffer()->IsWritableInPlace());
 
   EXPECT_THAT(Import(&producer.managed, Copying(DLPackCopy::kNever)),
-              StatusIs(Code::kInvalidArgument,
-                       AllOf(HasSubstr("float32 elements is no multiple of 4"), HasSubstr("a copy is not allowed"))));
+              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("float32 elements is not a multiple of 4"),
+                                                     HasSubstr("a copy is not allowed"))));
   EXPECT_EQ(producer.deletes, 2);
 }
 

@@ -342,7 +342,7 @@ class NumPyToOurs(unittest.TestCase):
     def test_nothing_is_held_of_what_is_refused_or_copied_or_empty(self):
         misaligned = np.frombuffer(bytearray(17), np.float64, 2, 1)
         before = sys.getrefcount(misaligned)
-        with self.assertRaisesRegex(ValueError, "no multiple of 8, and a copy is not allowed"):
+        with self.assertRaisesRegex(ValueError, "not a multiple of 8, and a copy is not allowed"):
             View.take(misaligned, copy=NEVER)
         self.assertEqual(sys.getrefcount(misaligned), before)
         array = array_of("float32", 8)

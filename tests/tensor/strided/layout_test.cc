@@ -192,7 +192,7 @@ const ErrorCase kBadViews[] = {
     ROW("FlipAxis", ({2, 3}), Flip({5}), kInvalidArgument, "Flip: axis 5"),
     ROW("ReshapeCount", ({2, 3}), Reshape({4}), kInvalidArgument, "the dims [4] have 4 elements, not 6"),
     ROW("ReshapeTwoOpen", ({2, 3}), Reshape({-1, -1}), kInvalidArgument, "more than one -1"),
-    ROW("ReshapeRemainder", ({2, 3}), Reshape({4, -1}), kInvalidArgument, "6 elements are no multiple of 4"),
+    ROW("ReshapeRemainder", ({2, 3}), Reshape({4, -1}), kInvalidArgument, "6 elements are not a multiple of 4"),
     ROW("ReshapeAmbiguous", ({2, 0}), Reshape({0, -1}), kInvalidArgument, "do not determine -1"),   // SH-12
     ROW("ReshapeZeroOfSome", ({2, 3}), Reshape({0, -1}), kInvalidArgument, "do not determine -1"),  // SH-12
     ROW("ReshapeNegative", ({2, 3}), Reshape({-2, -3}), kInvalidArgument, "-2"),
@@ -214,7 +214,7 @@ const ErrorCase kBadViews[] = {
     ROW("BitcastScalar", ({}), Bitcast(4, 8), kInvalidArgument, "a scalar has no axis"),
     ROW("BitcastRatio", ({12}), Bitcast(2, 3), kInvalidArgument, "neither is a multiple"),
     ROW("BitcastNothing", ({12}), Bitcast(4, 0), kInvalidArgument, "at least 1"),
-    ROW("BitcastSize", ({3}), Bitcast(4, 8), kInvalidArgument, "the size of the last axis, 3, is no multiple of 2"),
+    ROW("BitcastSize", ({3}), Bitcast(4, 8), kInvalidArgument, "the size of the last axis, 3, is not a multiple of 2"),
     ROW("BitcastOverflow", ({int64_t{1} << 62}), Bitcast(8, 1), kInvalidArgument, "exceeds 2^63-1"),
     ROW("AsStridedNegative", ({4}), AsStrided({5}, {-1}, 3), kInvalidArgument, "an element is at position -1"),
     ROW("SetLengths", ({4}), SetDimsAndStrides({5}, {}), kInvalidArgument, "1 dims and 0 strides"),

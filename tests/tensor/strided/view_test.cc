@@ -160,7 +160,7 @@ TEST(TensorView, CreateChecksTheMemory) {
   EXPECT_THAT(create(bytes, DType::kVariant, {1}, {1}), refused("no Variant objects"));
   EXPECT_THAT(create(bytes, DType::kResource, {1}, {1}), refused("no ResourceHandle objects"));
   // ST-07: pointers to elements are handed out, so each must be aligned; bytes that are not are copied by who has them.
-  EXPECT_THAT(create(External(memory + 1, 32), f32, {2}, {1}), refused("no multiple of 4"));
+  EXPECT_THAT(create(External(memory + 1, 32), f32, {2}, {1}), refused("not a multiple of 4"));
   EXPECT_THAT(create(External(memory + 1, 32), DType::kInt8, {2}, {1}), IsOk());
   EXPECT_THAT(create(External(memory + 8, 32), DType::kComplex128, {2}, {1}), IsOk());
   const RefPtr<TensorBuffer> strings = *TensorBuffer::AllocateElements<std::string>(3);
@@ -195,7 +195,7 @@ TEST(TensorView, CopiesOnlyWhereItMust) {
   ASSERT_OK_AND_ASSIGN(const TensorView copied, turned.ReshapeOrCopy({6, -1}));
   EXPECT_FALSE(copied.SharesBufferWith(view));
   EXPECT_EQ(Elements<int16_t>(copied), Elements<int16_t>(turned));
-  EXPECT_THAT(turned.ReshapeOrCopy({5, -1}), StatusIs(Code::kInvalidArgument, HasSubstr("no multiple of 5")));
+  EXPECT_THAT(turned.ReshapeOrCopy({5, -1}), StatusIs(Code::kInvalidArgument, HasSubstr("not a multiple of 5")));
   ASSERT_OK_AND_ASSIGN(const TensorView flat, turned.FlattenOrCopy(0, 1));
   EXPECT_EQ(flat.shape(), TensorShape({8, 3}));
   EXPECT_THAT(turned.Flatten(0, 1), StatusIs(Code::kInvalidArgument, HasSubstr("only a copy (ReshapeOrCopy) does")));
@@ -301,7 +301,7 @@ TEST(TensorView, CastsBytesOnly) {
   alignas(16) char memory[32] = {};
   ASSERT_OK_AND_ASSIGN(const TensorView shifted,
                        TensorView::Create(External(memory + 2, 16), DType::kInt16, *Layout::Create({8}, {1})));
-  EXPECT_THAT(shifted.Bitcast(DType::kFloat32), refused("no multiple of 4"));
+  EXPECT_THAT(shifted.Bitcast(DType::kFloat32), refused("not a multiple of 4"));
 }
 
 TEST(TensorView, ExpectContiguousBorrowsOrOwns) {
