@@ -100,9 +100,10 @@ class Torch(peer.Scratch):
         for other in others:
             self.assertEqual(list(flattened(other)), list(expected))
             self.assert_same({name: facts(tensor) for name, tensor in flattened(other).items()}, expected)
-        meta = torch.load(path, weights_only=True, map_location="meta")
-        self.assertEqual({name: tensor.shape for name, tensor in flattened(meta).items()},
-                         {name: tensor.shape for name, tensor in flattened(plain).items()})  # fmt: skip
+        if not any(tensor.is_quantized for tensor in flattened(plain).values()):  # PyTorch makes none of these on meta
+            meta = torch.load(path, weights_only=True, map_location="meta")
+            self.assertEqual({name: tensor.shape for name, tensor in flattened(meta).items()},
+                             {name: tensor.shape for name, tensor in flattened(plain).items()})  # fmt: skip
         return plain
 
     def assert_listed(self, path, tensors):
