@@ -1769,6 +1769,7 @@ tensorcask_inner_library(tools_tools
     tools/help/manual.cc
     tools/ls_values.cc
     tools/metadata_options.cc
+    tools/name_groups.cc
     tools/output/console.cc
     tools/output/json_text.cc
     tools/output/loss_lines.cc
