@@ -139,7 +139,7 @@ absl::StatusOr<TensorCounts> ArchiveReader::VerifyAll(absl::FunctionRef<void(con
       ++counts.not_checked;
       if (counts.not_checked <= kMaxNotes && !entry.read_status.ok()) counts.notes.emplace_back(status.message());
     } else {
-      ++counts.damaged;
+      ++(absl::IsResourceExhausted(status) ? counts.past_limit : counts.damaged);
       report({entry.name, path(), entry.offset.value_or(0), status});
     }
   }

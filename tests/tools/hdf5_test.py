@@ -54,6 +54,14 @@ class Hdf5Test(Archives):
         self.assertEqual(done.returncode, 1)
         self.assertIn("model.weights.h5", done.stdout + done.stderr)
 
+    def test_a_tensor_past_a_limit_is_not_damaged(self):
+        for limit, wanted in (("max_memory_beyond_input=100", 1), ("max_file_decoded_bytes=100", 2)):
+            done = run("verify", "--json", "--limit", limit, golden("chunks.h5"))
+            counts = json.loads(done.stdout)["files"][0]
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual((counts["damaged"], counts["past_limit"]), (0, wanted))
+            self.assertEqual([one["kind"] for one in counts["damage"]], ["past a limit"] * wanted)
+
     def test_values(self):
         listed = self.good("ls", "--values", golden("whole.h5"))
         self.assertRegex(listed, 'keras_version +text +"3')

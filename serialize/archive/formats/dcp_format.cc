@@ -70,11 +70,13 @@ class DcpArchiveReader final : public archive::ListedReader<DcpReader> {
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
     CASK_RETURN_IF_ERROR(reader_.VerifyAll([&](const TorchDamage& damage) {
-      ++(damage.tensor.empty() ? counts.damaged_elsewhere : counts.damaged);
+      ++(damage.tensor.empty()                      ? counts.damaged_elsewhere
+         : absl::IsResourceExhausted(damage.status) ? counts.past_limit
+                                                    : counts.damaged);
       report({damage.tensor, damage.file, damage.offset, damage.status});
     }));
     for (const ArchiveEntry& entry : entries_) counts.not_checked += absl::IsUnimplemented(entry.read_status);
-    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.not_checked;
+    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.past_limit - counts.not_checked;
     for (const std::string& note : notes()) counts.notes.push_back(absl::StrCat(path(), ": ", note));
     return counts;
   }

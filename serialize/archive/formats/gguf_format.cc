@@ -87,7 +87,7 @@ class GgufArchiveReader final : public archive::ListedReader<GgufReader> {
       if (status.ok()) {
         ++counts.whole;
       } else {
-        ++counts.damaged;
+        ++(absl::IsResourceExhausted(status) ? counts.past_limit : counts.damaged);
         report({entry.name, reader_.ShardPath(entry.shard.value_or(0)), entry.offset.value_or(0), status});
       }
     }

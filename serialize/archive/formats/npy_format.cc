@@ -157,7 +157,7 @@ class NpyArchiveReader final : public archive::ForwardingReader<Reader> {
       if (!damage.is_tensor) {
         ++counts.damaged_elsewhere;
       } else if (damaged.insert(damage.tensor).second) {
-        ++counts.damaged;
+        ++(absl::IsResourceExhausted(damage.status) ? counts.past_limit : counts.damaged);
       }
       report({damage.is_tensor ? EntryName(damage.tensor) : "", path_, 0, damage.status});
     }));

@@ -102,7 +102,9 @@ class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
     CASK_RETURN_IF_ERROR(reader_.VerifyAll([&](const TorchDamage& damage) {
-      ++(damage.tensor.empty() && has_names() ? counts.damaged_elsewhere : counts.damaged);
+      ++(damage.tensor.empty() && has_names()       ? counts.damaged_elsewhere
+         : absl::IsResourceExhausted(damage.status) ? counts.past_limit
+                                                    : counts.damaged);
       report({has_names() ? damage.tensor : entries_[0].name, damage.file, damage.offset, damage.status});
     }));
     int64_t without_checksum = 0;
@@ -111,7 +113,7 @@ class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
       counts.not_checked += !is_read;
       without_checksum += is_read && !entry.has_checksum;
     }
-    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.not_checked;
+    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.past_limit - counts.not_checked;
     for (const std::string& note : notes()) counts.notes.push_back(absl::StrCat(path(), ": ", note));
     if (without_checksum > 0) counts.notes.push_back(archive::NoChecksums(path(), without_checksum));
     return counts;
