@@ -147,16 +147,19 @@ class FileSource final : public ByteSource {
       // Reading the others gives the error. Before the file is open, that is left to it.
       if (is_soon || RangeFits(range.offset, range.size_bytes, size_bytes())) in_file.push_back(range);
     }
-    auto announced = std::make_shared<AnnouncedReads>(
-        in_file, shape_, options, [this](absl::Span<const ReadRange> piece) { return ReadPiece(piece); },
-        [this](absl::Span<ReadRange> piece, absl::FunctionRef<bool()> find_memory) {
-          return files_->ReadPieceSoon(handle_, piece, find_memory) >= 0;
-        });
+    const std::shared_ptr<AnnouncedReads> announced(
+        new AnnouncedReads(
+            in_file, shape_, options, [this](absl::Span<const ReadRange> piece) { return ReadPiece(piece); },
+            [this](absl::Span<ReadRange> piece, absl::FunctionRef<bool()> find_memory) {
+              return files_->ReadPieceSoon(handle_, piece, find_memory) >= 0;
+            }),
+        AnnouncedReads::Delete());
     const std::lock_guard<std::mutex> lock(announced_mutex_);
     announced_.erase(std::remove_if(announced_.begin(), announced_.end(), [](const auto& a) { return a.expired(); }),
                      announced_.end());
     announced_.push_back(announced);
-    return announced;
+    // A thread that reads something else of the file meanwhile keeps it, but not the memory into which ranges are read.
+    return std::shared_ptr<Announcement>(announced.get(), [announced](Announcement*) { announced->End(); });
   }
 
   bool GetFile(FileSystem** file_system, IoResult* handle) const override {

@@ -37,8 +37,8 @@ AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadSha
       read_(std::move(read)),
       read_soon_(std::move(read_soon)),
       tell_fetched_(options.fetched),
-      after_this_(options.next),
-      direct_bytes_(shape.PieceBytesOf(DirectBytes(ranges, gap_bytes_))) {
+      direct_bytes_(shape.PieceBytesOf(DirectBytes(ranges, gap_bytes_))),
+      after_this_(options.next) {
   CutIntoPieces(ranges);
   // Bytes that are announced twice are held: memory that a caller has is filled once.
   if (HoldOverlapping() && direct_bytes_ > piece_bytes_) {
@@ -52,18 +52,25 @@ AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadSha
   StartThreads();
 }
 
-AnnouncedReads::~AnnouncedReads() {
-  if (!owner_.IsThisProcess()) {
-    for (std::thread& thread : threads_) thread.detach();  // the child has no such threads
-    return;
-  }
+void AnnouncedReads::Delete::operator()(AnnouncedReads* reads) const {
+  if (reads->owner_.IsThisProcess()) delete reads;
+}
+
+void AnnouncedReads::End() {
+  if (!owner_.IsThisProcess()) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    ends_ = true;
+    ends_ = true;  // from here on no thread is started
   }
   memory_told_.notify_all();
   room_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  std::shared_ptr<Announcement> after_this;  // may end with this function
+  std::unique_lock<std::mutex> lock(mutex_);
+  fetched_.wait(lock, [&] { return fetches_of_others_ == 0; });
+  after_this = std::move(after_this_);
+  lock.unlock();
 }
 
 void AnnouncedReads::CutIntoPieces(absl::Span<const FileRange> ranges) {
@@ -135,7 +142,9 @@ bool AnnouncedReads::JoinsLast(const FileRange& range, uint64_t offset, bool is_
 }
 
 size_t AnnouncedReads::Read(uint64_t offset, absl::Span<char> out) {
+  if (!owner_.IsThisProcess()) return 0;
   std::unique_lock<std::mutex> lock(mutex_);
+  if (ends_) return 0;
   Piece* const piece = Find(offset);
   if (piece == nullptr) return 0;
   const uint64_t end = piece->is_direct ? EndOfPlace(*piece, offset, out.data()) : piece->end;
@@ -220,7 +229,7 @@ void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
   fetched_.notify_all();
   room_.notify_one();
   if (!is_fetched) Release(piece);
-  if (!is_fetched || !piece->is_direct || !tell_fetched_) return;
+  if (!is_fetched || !piece->is_direct || !tell_fetched_ || ends_) return;
   lock->unlock();
   tell_fetched_(piece->begin, piece->end);
   lock->lock();
@@ -302,20 +311,26 @@ AnnouncedReads::Piece* AnnouncedReads::NextToFetch() {
 }
 
 bool AnnouncedReads::FetchOne() {
+  std::shared_ptr<Announcement> after_this;
   {
     std::unique_lock<std::mutex> lock(mutex_);
     while (next_direct_ < pieces_.size() && !ends_ && owner_.IsThisProcess()) {
       Piece& piece = pieces_[next_direct_++];
       if (piece.state != State::kWaiting || !piece.is_direct) continue;
       piece.state = State::kFetching;
+      ++fetches_of_others_;
       Fetch(&piece, &lock);
+      --fetches_of_others_;
+      fetched_.notify_all();
       return true;
     }
+    after_this = after_this_;
   }
-  return after_this_ != nullptr && after_this_->FetchOne();
+  return after_this != nullptr && after_this->FetchOne();
 }
 
 void AnnouncedReads::StartThreads() {
+  if (ends_) return;
   const size_t wanted = after_this_ != nullptr ? most_fetches_ : std::min(most_fetches_, pieces_.size() - next_);
   try {  // NOLINT: of the standard library
     while (threads_.size() < wanted) threads_.emplace_back([this] { Work(); });

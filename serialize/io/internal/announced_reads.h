@@ -27,8 +27,14 @@ namespace tensorcask::internal {
 // caller uses those that are there. Holds at most shape.in_flight * shape.piece_bytes, beside the memory that ranges
 // have (FileRange::into): a piece all of whose ranges have memory is fetched straight into it, and may be longer
 // (ReadShape::PieceBytesOf). Thread-safe.
+//
+// In a child of fork(2), which has none of the threads, Read returns 0, and the copy of the object stays in memory: a
+// condition variable on which threads waited cannot be destroyed there.
 class AnnouncedReads final : public Announcement {
  public:
+  struct Delete {
+    void operator()(AnnouncedReads* reads) const;
+  };
   // Reads one piece: all of its ranges, which are sorted and apart. Called from several threads.
   using ReadPiece = std::function<absl::Status(absl::Span<const ReadRange>)>;
   // As FileSystem::ReadPieceSoon; false: it failed.
@@ -38,7 +44,7 @@ class AnnouncedReads final : public Announcement {
   // shape.in_flight busy: it is fetched only for reads that are small. Requires: shape.in_flight > 1.
   AnnouncedReads(absl::Span<const FileRange> ranges, const ReadShape& shape, const AnnounceOptions& options,
                  ReadPiece read, ReadPieceSoon read_soon);
-  ~AnnouncedReads() override;  // waits for the pieces that are being fetched
+  ~AnnouncedReads() override { End(); }
   AnnouncedReads(const AnnouncedReads&) = delete;
   AnnouncedReads& operator=(const AnnouncedReads&) = delete;
 
@@ -46,6 +52,11 @@ class AnnouncedReads final : public Announcement {
   // announced, was announced for other memory, was read before, or could not be fetched; the caller then reads the
   // file.
   size_t Read(uint64_t offset, absl::Span<char> out);
+
+  // Waits for the pieces that are being fetched, by threads of other files, too. From then on nothing is fetched, so
+  // that no range's memory is written to, and Read returns 0; another thread that is in Read may go on. The second call
+  // does nothing.
+  void End();
 
   bool FetchOne() override;
   void SetMemory(absl::Span<char* const> memory) override;
@@ -94,7 +105,6 @@ class AnnouncedReads final : public Announcement {
   const ReadPiece read_;
   const ReadPieceSoon read_soon_;
   const std::function<void(uint64_t begin, uint64_t end)> tell_fetched_;  // null: is not called
-  const std::shared_ptr<Announcement> after_this_;                        // null: there is none
   uint64_t direct_bytes_;                                                 // of a direct piece, at most
   const OwnerProcess owner_;
   std::mutex mutex_;
@@ -106,6 +116,8 @@ class AnnouncedReads final : public Announcement {
   std::vector<std::unique_ptr<char[]>> spare_;  // of piece_bytes_: fresh memory costs more than to fill it
   uint64_t held_bytes_ = 0;                     // those of pieces that are being fetched included
   size_t fetches_ = 0;                          // that go on
+  size_t fetches_of_others_ = 0;                // calls of FetchOne that fetch a piece
+  std::shared_ptr<Announcement> after_this_;    // null: there is none, or the end has come
   size_t next_ = 0;                             // the first piece that the threads look at
   bool fetches_large_ = false;
   size_t next_direct_ = 0;     // the first piece that threads of other files look at

@@ -24,6 +24,7 @@
 #include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/in_child.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -31,6 +32,7 @@ namespace {
 
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::InChild;
 using ::tensorcask::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -507,6 +509,87 @@ TEST_F(ReadPlanTest, AsManyPiecesAsMayAreFetchedInEachRound) {
   plan.Start();
   for (size_t i = 0; i < 8; ++i) ASSERT_OK(file->ReadAt(i * 100, absl::MakeSpan(&out[i * 100], 100)));
   EXPECT_EQ(out, bytes_.substr(0, 800));
+}
+
+// The first read waits until it may go on. Reads of the last bytes wait for a while for one of memory.
+class OneReadWaits final : public ForwardingFileSystem {
+ public:
+  explicit OneReadWaits(FileSystem* behind) : ForwardingFileSystem(behind) {}
+  ReadShape read_shape() const override { return kShape; }
+  ReadShape ShapeOf(IoResult) const override { return kShape; }
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      ++begun_;
+      if (offset >= kIntoMemory && offset < kLast) ++into_memory_;
+      changed_.notify_all();
+      if (offset == 0) changed_.wait(lock, [&] { return may_go_on_; });
+      if (offset >= kLast) changed_.wait_for(lock, kMoment, [&] { return into_memory_ > 0; });
+    }
+    return behind()->ReadAt(handle, offset, out);
+  }
+  void AwaitBegun(int reads) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return begun_ >= reads; });
+  }
+  void GoOn() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    may_go_on_ = true;
+    changed_.notify_all();
+  }
+  int reads_into_memory() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return into_memory_;
+  }
+  static constexpr uint64_t kIntoMemory = 500;
+  static constexpr uint64_t kLast = 1900;
+
+ private:
+  static constexpr std::chrono::milliseconds kMoment{200};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int begun_ = 0;
+  int into_memory_ = 0;
+  bool may_go_on_ = false;
+};
+
+// The memory of a plan's ranges is free after the plan, also while another thread reads of the same file.
+TEST_F(ReadPlanTest, NothingIsWrittenToMemoryAfterThePlan) {
+  OneReadWaits files(&memory_);
+  const std::shared_ptr<const ByteSource> file = Open(&files);
+  std::string into(100, '\0');
+  auto plan = std::make_unique<ReadPlan>();
+  for (uint64_t i = 0; i < 5; ++i) plan->Add(file, i * 100, 100);  // of which 4 fill the memory that may be held
+  plan->Add(file, OneReadWaits::kIntoMemory, 100, &into[0]);
+  plan->Start();
+  std::thread other([&] {
+    std::string first(100, '\0');
+    std::string last(50, '\0');
+    ASSERT_OK(file->ReadRanges({{0, absl::MakeSpan(&first[0], 100)}, {1900, absl::MakeSpan(&last[0], 50)}}));
+    EXPECT_EQ(first + last, bytes_.substr(0, 100) + bytes_.substr(1900, 50));
+  });
+  files.AwaitBegun(4);
+  plan = nullptr;
+  files.GoOn();
+  other.join();
+  EXPECT_EQ(files.reads_into_memory(), 0);
+  EXPECT_EQ(into, std::string(100, '\0'));
+}
+
+TEST_F(ReadPlanTest, AChildOfForkDoesNotWaitForTheThreadsOfAPlan) {
+  auto plan = std::make_unique<ReadPlan>();
+  for (uint64_t i = 0; i < 20; ++i) plan->Add(file_, i * 100, 100);
+  plan->Start();
+  ExpectReads(*file_, 0, 100);  // starts threads, which wait for memory
+  while (files_.Ranges().size() < 5) std::this_thread::yield();
+  EXPECT_TRUE(InChild([&] {
+    std::string out(2000, '\0');
+    const bool was_read = file_->ReadAt(0, absl::MakeSpan(&out[0], out.size())).ok() && out == bytes_;
+    plan = nullptr;
+    file_ = nullptr;
+    return was_read;
+  }));
+  for (uint64_t i = 1; i < 20; ++i) ExpectReads(*file_, i * 100, 100);
 }
 
 TEST_F(ReadPlanTest, WhatIsReadSeveralTimesIsKept) {
