@@ -88,17 +88,22 @@ class ObjectStore::Impl {
       : engine(options, std::move(region), std::move(credentials)),
         requests(&engine, std::move(endpoint)),
         files(&requests, options) {}
-  ~Impl() {
-    if (owner.IsThisProcess()) files.RemoveUploads();
-  }
+  ~Impl() { files.RemoveUploads(); }
 
-  OwnerProcess owner;
+  const OwnerProcess owner;
   internal::RequestEngine engine;
   internal::ObjectRequests requests;
   internal::ObjectFiles files;
 };
 
-ObjectStore::ObjectStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+// A child of fork(2) has none of the threads that send and fetch. It cannot wait for them, and a condition variable on
+// which one of them waits can never be destroyed there. The connections are the parent's, too: closing them would say
+// goodbye to the server in its name. So the copy of a child stays as it is.
+void ObjectStore::Delete::operator()(Impl* impl) const {
+  if (impl->owner.IsThisProcess()) delete impl;
+}
+
+ObjectStore::ObjectStore(std::unique_ptr<Impl, Delete> impl) : impl_(std::move(impl)) {}
 ObjectStore::~ObjectStore() = default;
 
 absl::StatusOr<std::unique_ptr<ObjectStore>> ObjectStore::Create(ObjectStoreOptions options) {
@@ -115,8 +120,8 @@ absl::StatusOr<std::unique_ptr<ObjectStore>> ObjectStore::Create(ObjectStoreOpti
                               environment.Get("SSL_CERT_FILE")});
   std::shared_ptr<CredentialSource> credentials = options.credentials;
   if (credentials == nullptr) credentials = MakeDefaultCredentials();
-  return std::unique_ptr<ObjectStore>(
-      new ObjectStore(std::make_unique<Impl>(options, std::move(region), std::move(endpoint), std::move(credentials))));
+  return std::unique_ptr<ObjectStore>(new ObjectStore(std::unique_ptr<Impl, Delete>(
+      new Impl(options, std::move(region), std::move(endpoint), std::move(credentials)))));
 }
 
 FileSystem* ObjectStore::files() { return &impl_->files; }

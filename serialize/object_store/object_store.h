@@ -17,7 +17,8 @@
 //
 // Errors are those of FileSystem: minus an errno, with a sentence in LastDetail. Requests that failed for reasons that
 // may pass are repeated. The files are safe from several threads, and so are stats(). Nothing of an ObjectStore is used
-// in the child of a fork but its destructor.
+// in the child of a fork but its destructor, which does nothing there; files that the parent opened or writes give an
+// error there.
 
 #ifndef TENSORCASK_SERIALIZE_OBJECT_STORE_OBJECT_STORE_H_
 #define TENSORCASK_SERIALIZE_OBJECT_STORE_OBJECT_STORE_H_
@@ -109,9 +110,12 @@ class ObjectStore {
 
  private:
   class Impl;
-  explicit ObjectStore(std::unique_ptr<Impl> impl);
+  struct Delete {
+    void operator()(Impl* impl) const;
+  };
+  explicit ObjectStore(std::unique_ptr<Impl, Delete> impl);
 
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl, Delete> impl_;
 };
 
 }  // namespace tensorcask

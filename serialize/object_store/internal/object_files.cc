@@ -131,6 +131,12 @@ void ObjectFiles::RemoveUploads() {
   for (const auto& [path, upload] : uploads) upload->Remove();
 }
 
+// In a child of fork(2), parts would wait for threads that it does not have, and locks may be those of such threads.
+IoResult ObjectFiles::CheckProcess() const {
+  if (requests_->engine()->is_in_owner_process()) return 0;
+  return FailWith(-EOPNOTSUPP, kInChildOfFork);
+}
+
 IoResult ObjectFiles::AddHandle(Handle handle) {
   std::lock_guard<std::mutex> lock(mutex_);
   handles_[next_handle_] = std::move(handle);
@@ -310,6 +316,7 @@ IoResult ObjectFiles::ReadPiece(OpenObject* object, absl::Span<const ReadRange> 
 }
 
 IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   std::shared_ptr<OpenObject> object;
   if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
@@ -321,6 +328,7 @@ IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> 
 }
 
 IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   std::shared_ptr<OpenObject> object;
   if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
@@ -435,6 +443,7 @@ IoResult ObjectFiles::CreateNew(const std::string& path) {
 }
 
 IoResult ObjectFiles::CreateToPublish(const std::string& path, const std::string& final_path) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   ObjectUrl url;
   if (const IoResult bad = ParsePath(final_path, &url); bad < 0) return bad;
   if (!url.is_s3) return RefuseHttp(url);
@@ -460,6 +469,7 @@ IoResult ObjectFiles::CheckNew(const std::string& path) {
 }
 
 IoResult ObjectFiles::Append(IoResult handle, absl::string_view bytes) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   const std::shared_ptr<Upload> upload = FindUpload(handle);
   if (upload == nullptr) return FailWith(-EBADF, "");
   const IoResult result = upload->Append(bytes);
@@ -467,6 +477,7 @@ IoResult ObjectFiles::Append(IoResult handle, absl::string_view bytes) {
 }
 
 IoResult ObjectFiles::WriteAt(IoResult handle, uint64_t offset, absl::string_view bytes) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   const std::shared_ptr<Upload> upload = FindUpload(handle);
   if (upload == nullptr) return FailWith(-EBADF, "");
   const IoResult result = upload->WriteAt(offset, bytes);
@@ -482,6 +493,7 @@ IoResult ObjectFiles::Reserve(IoResult handle, uint64_t size_bytes) {
 
 // Nothing lasts before Rename, which waits for all parts.
 IoResult ObjectFiles::Sync(IoResult handle) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   if (FindObject(handle) != nullptr) return 0;
   const std::shared_ptr<Upload> upload = FindUpload(handle);
   if (upload == nullptr) return FailWith(-EBADF, "");
@@ -492,6 +504,7 @@ IoResult ObjectFiles::Sync(IoResult handle) {
 IoResult ObjectFiles::SetPublic(IoResult) { return FailWith(-EOPNOTSUPP, ""); }
 
 IoResult ObjectFiles::Close(IoResult handle) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   Handle closed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -511,6 +524,7 @@ IoResult ObjectFiles::Rename(const std::string& from, const std::string& to, OnE
 }
 
 IoResult ObjectFiles::RenameOver(const std::string& from, const std::string& to, IoResult replaced) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   std::shared_ptr<OpenObject> object;
   if (const IoResult bad = FindOpenObject(replaced, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
@@ -524,6 +538,7 @@ IoResult ObjectFiles::RenameOver(const std::string& from, const std::string& to,
 }
 
 IoResult ObjectFiles::Publish(const std::string& from, const std::string& to, const PublishCondition& condition) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   ObjectUrl url;
   if (const IoResult bad = ParsePath(to, &url); bad < 0) return bad;
   std::shared_ptr<Upload> upload;
@@ -547,6 +562,7 @@ IoResult ObjectFiles::Publish(const std::string& from, const std::string& to, co
 }
 
 IoResult ObjectFiles::Remove(const std::string& path) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   ObjectUrl url;
   if (const IoResult bad = ParsePath(path, &url); bad < 0) return bad;
   std::shared_ptr<Upload> upload;

@@ -72,6 +72,7 @@ class ObjectFiles final : public FileSystem {
     std::shared_ptr<Upload> upload;      // to write
   };
 
+  IoResult CheckProcess() const;
   IoResult AddHandle(Handle handle);
   std::shared_ptr<OpenObject> FindObject(IoResult handle);
   IoResult FindOpenObject(IoResult handle, std::shared_ptr<OpenObject>* object);

@@ -118,11 +118,7 @@ RequestEngine::RequestEngine(const ObjectStoreOptions& options, std::string regi
   StartCurl();
 }
 
-RequestEngine::~RequestEngine() {
-  if (owner_.IsThisProcess()) return;
-  // The connections are the parent's: closing them would say goodbye to the server in its name.
-  for (std::unique_ptr<Connection>& connection : idle_) static_cast<void>(connection.release());
-}
+RequestEngine::~RequestEngine() = default;
 
 // One more than move data, for a question that must not wait for them, nor they for it.
 std::unique_ptr<RequestEngine::Connection> RequestEngine::Acquire(bool moves_data) {
@@ -167,8 +163,6 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
     Release(std::move(connection), moves_data);
     return outcome;
   }
-  curl_easy_reset(curl);  // keeps connections
-
   std::vector<std::string> lines = request.headers;
   receiver->Prepare(&lines);
   const bool signs = request.is_signed && !credentials.is_anonymous();
@@ -273,6 +267,9 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
   outcome.status = callbacks.status();
   if (outcome.curl_code == CURLE_OK) receiver->End(outcome.status);
   outcome.curl_words = words[0] != '\0' ? words : curl_easy_strerror(outcome.curl_code);
+  // Keeps the connection, and neither pointers to what ends with this function nor the keys: the handle may write to an
+  // error buffer for as long as it has one.
+  curl_easy_reset(curl);
   outcome.headers = std::move(receiver->headers());
   outcome.text = std::move(receiver->text());
   outcome.refused = receiver->refused();
@@ -371,7 +368,7 @@ HttpAnswer RequestEngine::Repeat(const HttpRequest& request,
   HttpAnswer answer;
   if (!owner_.IsThisProcess()) {
     answer.result = -EOPNOTSUPP;
-    answer.detail = "an ObjectStore is not used in a child of fork; make a new one there";
+    answer.detail = kInChildOfFork;
     return answer;
   }
   bool renew = false;

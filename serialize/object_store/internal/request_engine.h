@@ -39,6 +39,8 @@
 
 namespace tensorcask::internal {
 
+constexpr char kInChildOfFork[] = "an ObjectStore is not used in a child of fork; make a new one there";
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url;                   // percent-encoded, with its query
@@ -68,7 +70,7 @@ struct HttpAnswer {
 class RequestEngine {
  public:
   RequestEngine(const ObjectStoreOptions& options, std::string region, std::shared_ptr<CredentialSource> credentials);
-  ~RequestEngine();
+  ~RequestEngine();  // not in a child of fork: it would close the connections of the parent
   RequestEngine(const RequestEngine&) = delete;
   RequestEngine& operator=(const RequestEngine&) = delete;
 
@@ -101,6 +103,7 @@ class RequestEngine {
   bool is_of_this_process() const { return owner_.IsThisProcess(); }
   ObjectStoreStats stats() const;
   int max_attempts() const { return options_.max_attempts; }
+  bool is_in_owner_process() const { return owner_.IsThisProcess(); }
   const std::string& region() const { return region_; }
 
  private:

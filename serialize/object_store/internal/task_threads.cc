@@ -8,10 +8,6 @@
 namespace tensorcask::internal {
 
 TaskThreads::~TaskThreads() {
-  if (!owner_.IsThisProcess()) {
-    for (std::thread& thread : threads_) thread.detach();  // the child has no such threads
-    return;
-  }
   {
     std::lock_guard<std::mutex> lock(mutex_);
     ends_ = true;

@@ -15,14 +15,12 @@
 #include <thread>
 #include <vector>
 
-#include "tensorcask/tensor/base/owner_process.h"
-
 namespace tensorcask::internal {
 
 class TaskThreads {
  public:
   explicit TaskThreads(int max_threads) : max_threads_(static_cast<size_t>(max_threads)) {}
-  ~TaskThreads();  // waits for all tasks; in a child of fork, for none
+  ~TaskThreads();  // waits for all tasks. Requires: this is no child of fork, which has none of the threads
   TaskThreads(const TaskThreads&) = delete;
   TaskThreads& operator=(const TaskThreads&) = delete;
 
@@ -35,7 +33,6 @@ class TaskThreads {
   void Work();
 
   const size_t max_threads_;
-  OwnerProcess owner_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> tasks_;

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/tests/serialize/object_store/store_testing.h"
+#include "tensorcask/tests/support/in_child.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
 namespace tensorcask {
@@ -74,6 +76,34 @@ TEST(ObjectStore, ImpossibleNamesAreRefusedWithASentence) {
     EXPECT_THAT(files->LastDetail(), Not(HasSubstr("secret")));
   }
   EXPECT_EQ(server.num_requests(), 0u);
+}
+
+// Its threads, its connections and its uploads are those of the parent.
+TEST(ObjectStore, AChildOfForkOnlyDestroysIt) {
+  LyingServer server;
+  std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  const std::string temporary = "s3://bucket/a.tmp-0000000000000000";
+  const IoResult handle = files->CreateToPublish(temporary, "s3://bucket/a");
+  const std::string bytes = PatternBytes(16 << 20);
+  ASSERT_EQ(files->Append(handle, bytes), 16 << 20);  // starts threads
+  EXPECT_TRUE(InChild([&] {
+    const bool are_refused =
+        files->Append(handle, "more") == -EOPNOTSUPP && files->Close(handle) == -EOPNOTSUPP &&
+        files->Rename(temporary, "s3://bucket/a", FileSystem::OnExisting::kRefuse) == -EOPNOTSUPP &&
+        files->Remove(temporary) == -EOPNOTSUPP;
+    const bool is_said = absl::StrContains(files->LastDetail(), "in a child of fork");
+    const bool is_read = files->OpenToRead("s3://bucket/a") >= 0;
+    store = nullptr;
+    return are_refused && is_said && !is_read;
+  }));
+  EXPECT_EQ(files->Close(handle), 0) << files->LastDetail();
+  EXPECT_EQ(files->Rename(temporary, "s3://bucket/a", FileSystem::OnExisting::kRefuse), 0) << files->LastDetail();
+  EXPECT_EQ(server.Get("bucket/a"), bytes);
+  EXPECT_TRUE(InChild([&] {  // its threads wait for work
+    store = nullptr;
+    return true;
+  }));
 }
 
 TEST(ObjectStore, OptionsAreChecked) {
