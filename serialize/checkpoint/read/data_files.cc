@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/checkpoint/read/data_files.h"
 
 #include <algorithm>
+#include <atomic>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -33,6 +34,7 @@ class FileBesideIndex final : public ByteSource {
       looking_ = std::thread([this] { Look(); });
     } catch (const std::system_error&) {  // the system has no more threads
       Look();
+      is_known_ = true;
     }
   }
   ~FileBesideIndex() override {
@@ -40,7 +42,8 @@ class FileBesideIndex final : public ByteSource {
     if (owner_.IsThisProcess()) {
       looking_.join();
     } else {
-      looking_.detach();  // a child of fork has no threads of its parent
+      // A child of fork has no threads of its parent, and its own threads may have their ids: the copy stays as it is.
+      new std::thread(std::move(looking_));
     }
   }
   FileBesideIndex(const FileBesideIndex&) = delete;
@@ -78,14 +81,14 @@ class FileBesideIndex final : public ByteSource {
   void Look() const { was_replaced_ = file_->WaitUntilOpen().ok() && WasReplaced(*index_); }
 
   absl::Status CheckIndex() const {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (looking_.joinable() && owner_.IsThisProcess()) {
-        looking_.join();
-      } else if (looking_.joinable()) {
-        looking_.detach();
-        Look();
+    if (!is_known_.load(std::memory_order_acquire)) {
+      if (!owner_.IsThisProcess()) {
+        // A child of fork has neither the thread nor, if the mutex is locked, the one that would unlock it.
+        return WasReplaced(*index_) ? Replaced(name()) : absl::OkStatus();
       }
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (looking_.joinable()) looking_.join();
+      is_known_.store(true, std::memory_order_release);
     }
     return was_replaced_ ? Replaced(name()) : absl::OkStatus();
   }
@@ -96,6 +99,7 @@ class FileBesideIndex final : public ByteSource {
   mutable std::mutex mutex_;
   mutable std::thread looking_;
   mutable bool was_replaced_ = false;  // known when `looking_` has ended
+  mutable std::atomic<bool> is_known_{false};
 };
 
 }  // namespace

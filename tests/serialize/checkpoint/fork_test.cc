@@ -4,53 +4,57 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <functional>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
+#include "tensorcask/serialize/checkpoint/format/checkpoint_entry.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
+#include "tensorcask/serialize/checkpoint/read/data_files.h"
 #include "tensorcask/serialize/checkpoint/write/background_save.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
+#include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/in_child.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
+#include "tensorcask/tests/support/uploading_file_system.h"
 
-// In a child, ThreadSanitizer treats the parent's threads, which cannot be joined there, as leaked.
+// In a child, ThreadSanitizer takes the parent's threads, which nobody can join there, for threads that were forgotten,
+// and refuses to start threads.
 extern "C" const char* __tsan_default_options();
-extern "C" const char* __tsan_default_options() { return "report_thread_leaks=0"; }
+extern "C" const char* __tsan_default_options() { return "report_thread_leaks=0:die_after_fork=0"; }
 
 namespace tensorcask {
 namespace {
 
+using ::tensorcask::testing::InChild;
+using ::tensorcask::testing::kChildSeconds;
 using ::tensorcask::testing::StatusIs;
 using ::tensorcask::testing::TempFolder;
+using ::tensorcask::testing::UploadingFileSystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Code = absl::StatusCode;
-
-constexpr unsigned kChildSeconds = 20;
-
-// Runs `check` in a child, which ends with _exit. True if it returned true, in time.
-bool InChild(const std::function<bool()>& check) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(kChildSeconds);
-    _exit(check() ? 0 : 1);
-  }
-  int status = 0;
-  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 // Holds up threads until it is opened.
 class Gate {
@@ -79,6 +83,14 @@ class Gate {
 };
 
 Tensor Numbers() { return *Tensor::Zeros(DType::kFloat32, TensorShape({1000, 100})); }
+
+absl::Status SaveNumbers(FileSystem* files, const std::string& prefix) {
+  CheckpointWriterOptions options;
+  options.file_system = files;
+  CASK_ASSIGN_OR_RETURN(CheckpointWriter writer, CheckpointWriter::Create(prefix, options));
+  CASK_RETURN_IF_ERROR(writer.Add("w", Numbers()));
+  return writer.Finish();
+}
 
 void ExpectWhole(const std::string& prefix) {
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open(prefix));
@@ -195,6 +207,72 @@ TEST(Fork, AChildThatDestroysItsCopyClosesItsHandleOfTheLock) {
   const IoResult again = files->Lock(path);
   EXPECT_GE(again, 0);
   files->Close(again);
+}
+
+// A store in which questions about names wait for a gate, from a moment on, while files are opened and read.
+class SlowToDescribe final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  IoResult Describe(const std::string& path, FileInfo* info) override {
+    if (is_slow) describing.Pass();
+    return ForwardingFileSystem::Describe(path, info);
+  }
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    if (is_slow) reading.Pass();
+    return ForwardingFileSystem::ReadAt(handle, offset, out);
+  }
+  IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    if (is_slow) reading.Pass();
+    return ForwardingFileSystem::ReadManyAt(handle, ranges);
+  }
+  std::atomic<bool> is_slow{false};
+  Gate describing;
+  Gate reading;
+};
+
+// A thread of the reader looks whether the index was replaced, and the one that reads waits for it.
+TEST(Fork, AChildDoesNotWaitForTheThreadsOfAReader) {
+  MemoryFileSystem memory;
+  UploadingFileSystem store(&memory);
+  SlowToDescribe files(&store);
+  ASSERT_OK(SaveNumbers(&files, "m"));
+  CheckpointReaderOptions options;
+  options.read.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, CheckpointReader::Open("m", options));
+  files.is_slow = true;
+  files.reading.Open();
+  std::thread reading([&] { EXPECT_OK(reader.Read("w").status()); });
+  files.describing.AwaitPass();
+  files.reading.AwaitPass();
+  files.is_slow = false;
+  EXPECT_TRUE(InChild([&] { return reader.Read("w").ok(); }));
+  files.describing.Open();
+  reading.join();
+}
+
+TEST(Fork, AChildThatClosesAFileLeavesItsOwnThreadsAlone) {
+  MemoryFileSystem memory;
+  UploadingFileSystem store(&memory);
+  SlowToDescribe files(&store);
+  ASSERT_OK(SaveNumbers(&files, "m"));
+  ReadOptions options;
+  options.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const ByteSource> index, OpenFileSource("m.index", options));
+  std::optional<checkpoint::DataFiles> data(std::in_place, "m", /*num_shards=*/1, index, options);
+  files.is_slow = true;
+  ASSERT_OK(data->FileOf(CheckpointEntry()).status());
+  files.describing.AwaitPass();
+  EXPECT_TRUE(InChild([&] {
+    // They may have the ids that threads of the parent had.
+    Gate gate;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { gate.Pass(); });
+    data = std::nullopt;
+    gate.Open();
+    for (std::thread& thread : threads) thread.join();  // throws for a thread that was detached
+    return true;
+  }));
+  files.describing.Open();
 }
 
 }  // namespace
