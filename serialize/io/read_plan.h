@@ -52,7 +52,7 @@ class Announcement {
   // none, and will be none. For threads of another file that have nothing left to do.
   virtual bool FetchOne() { return false; }
   // The memory of the announced ranges that get it later, by their numbers there; null: they get none, and are not
-  // fetched. Call it at most once.
+  // fetched. Only the first call counts.
   virtual void SetMemory(absl::Span<char* const> /*memory*/) {}
 };
 
