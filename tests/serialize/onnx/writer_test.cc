@@ -234,7 +234,7 @@ TEST(OnnxWriter, NamesAllTensorsThatDoNotFit) {
   EXPECT_THAT(OnnxWriter::CreateModel(base, base), StatusIs(Code::kAlreadyExists));
   const std::string tensor = folder.Write("t.pb", RawTensor(2, {2}, "ab"));
   EXPECT_THAT(OnnxWriter::CreateModel(folder.Path("new.onnx"), tensor),
-              StatusIs(Code::kInvalidArgument, HasSubstr("no model")));
+              StatusIs(Code::kInvalidArgument, HasSubstr("not an ONNX model")));
   ASSERT_OK_AND_ASSIGN(OnnxWriter two, OnnxWriter::CreateTensor(folder.Path("new.pb")));
   ASSERT_OK(two.Declare("a", DType::kUint8, TensorShape({3})));
   ASSERT_OK(two.Declare("b", DType::kUint8, TensorShape({3})));
