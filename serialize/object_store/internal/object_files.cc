@@ -237,7 +237,7 @@ IoResult ObjectFiles::OpenToReadSoon(const std::string& path) {
   auto object = std::make_shared<OpenObject>();
   if (const IoResult bad = ParsePath(path, &object->url); bad < 0) return bad;
   // A child of fork has none of the threads.
-  if (object->url.is_folder || !requests_->engine()->is_of_this_process()) return OpenToRead(path);
+  if (object->url.is_folder || !requests_->engine()->is_in_owner_process()) return OpenToRead(path);
   object->is_open = false;
   threads_.Submit([this, object] {
     std::string detail;
@@ -373,6 +373,7 @@ IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ra
 }
 
 IoResult ObjectFiles::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   std::shared_ptr<OpenObject> object;
   if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");

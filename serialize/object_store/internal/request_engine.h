@@ -100,7 +100,6 @@ class RequestEngine {
     RequestEngine* const engine_;
   };
 
-  bool is_of_this_process() const { return owner_.IsThisProcess(); }
   ObjectStoreStats stats() const;
   int max_attempts() const { return options_.max_attempts; }
   bool is_in_owner_process() const { return owner_.IsThisProcess(); }

@@ -39,8 +39,8 @@
 #include "tensorcask/tests/support/temp_folder.h"
 #include "tensorcask/tests/support/uploading_file_system.h"
 
-// In a child, ThreadSanitizer takes the parent's threads, which nobody can join there, for threads that were forgotten,
-// and refuses to start threads.
+// ThreadSanitizer reports the parent's threads as leaked in a child of fork, which cannot join them, and ends a child
+// that starts threads.
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() { return "report_thread_leaks=0:die_after_fork=0"; }
 
