@@ -11,13 +11,18 @@
 namespace tensorcask::archive {
 namespace {
 
-// The memory of a piece: its elements and what describes them.
-uint64_t WaitingBytes(const ReadPiece& piece) { return piece.bytes + sizeof(ReadPiece) + 256; }
+// What a piece counts of the memory that may wait: its elements, or more for a small one. The file may hold millions of
+// small tensors, and the consumer is no faster for more than thousands of them.
+uint64_t WaitingBytes(const ReadPiece& piece) {
+  constexpr uint64_t kLeastBytes = 4096;
+  static_assert(sizeof(ReadPiece) + 256 < kLeastBytes, "it covers what describes a piece");
+  return kLeastBytes + piece.bytes;
+}
 
 }  // namespace
 
 ReadAhead::ReadAhead(size_t num_jobs, uint64_t max_bytes, Produce produce, HasPieces has_pieces)
-    : max_bytes_(max_bytes), produce_(std::move(produce)), has_pieces_(std::move(has_pieces)), jobs_(num_jobs) {}
+    : max_bytes_(max_bytes), produce_(std::move(produce)), has_pieces_(std::move(has_pieces)), num_jobs_(num_jobs) {}
 
 absl::Status ReadAhead::Run(int num_threads, Consume consume) {
   absl::Status status;
@@ -35,14 +40,13 @@ absl::Status ReadAhead::Run(int num_threads, Consume consume) {
 }
 
 absl::Status ReadAhead::ConsumeAll(Consume consume) {
-  for (size_t number = 0; number < jobs_.size(); ++number) {
+  for (size_t number = 0; number < num_jobs_; ++number) {
     bool is_claimed;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       current_ = number;
       if (can_have_producers_ && has_pieces_ && has_pieces_(number)) AwaitClaim(number, &lock);
-      is_claimed = jobs_[number].claimed;
-      jobs_[number].claimed = true;
+      is_claimed = number < next_;
       next_ = std::max(next_, number + 1);
       changed_.notify_all();
     }
@@ -61,18 +65,22 @@ absl::Status ReadAhead::ConsumeAll(Consume consume) {
 void ReadAhead::AwaitClaim(size_t number, std::unique_lock<std::mutex>* lock) {
   constexpr std::chrono::milliseconds kThreadStarts(50);
   changed_.notify_all();
-  changed_.wait_for(*lock, kThreadStarts, [&] { return producers_ > 0 || jobs_[number].claimed; });
-  changed_.wait(*lock, [&] { return producers_ == 0 || jobs_[number].claimed; });
+  changed_.wait_for(*lock, kThreadStarts, [&] { return producers_ > 0 || number < next_; });
+  changed_.wait(*lock, [&] { return producers_ == 0 || number < next_; });
 }
 
 absl::Status ReadAhead::ConsumeClaimed(size_t number, Consume consume) {
-  Job& job = jobs_[number];
   while (true) {
     ReadPiece piece;
     {
       std::unique_lock<std::mutex> lock(mutex_);
+      Job& job = claimed_.front();
       changed_.wait(lock, [&] { return !job.pieces.empty() || job.done; });
-      if (job.pieces.empty()) return job.status;
+      if (job.pieces.empty()) {
+        absl::Status status = std::move(job.status);
+        claimed_.pop_front();
+        return status;
+      }
       piece = std::move(job.pieces.front());
       job.pieces.pop_front();
       waiting_bytes_ -= WaitingBytes(piece);
@@ -96,14 +104,15 @@ void ReadAhead::ProduceAhead() {
 void ReadAhead::ProduceUntilClaimed() {
   while (true) {
     size_t number;
+    Job* claimed;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&] { return stopped_ || next_ >= jobs_.size() || waiting_bytes_ < max_bytes_; });
-      if (stopped_ || next_ >= jobs_.size()) return;
+      changed_.wait(lock, [&] { return stopped_ || next_ >= num_jobs_ || waiting_bytes_ < max_bytes_; });
+      if (stopped_ || next_ >= num_jobs_) return;
       number = next_++;
-      jobs_[number].claimed = true;
+      claimed = &claimed_.emplace_back();
     }
-    Job& job = jobs_[number];
+    Job& job = *claimed;
     const auto emit = [&](ReadPiece piece) -> absl::Status {
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(

@@ -9,10 +9,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <mutex>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -51,10 +51,9 @@ class ReadAhead {
 
  private:
   struct Job {
-    bool claimed = false;
     bool done = false;
     absl::Status status;
-    std::list<ReadPiece> pieces;  // there may be millions of jobs: an empty list takes no memory of its own
+    std::list<ReadPiece> pieces;  // an empty list takes no memory of its own
   };
 
   absl::Status ConsumeAll(Consume consume);
@@ -68,9 +67,10 @@ class ReadAhead {
   const HasPieces has_pieces_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Job> jobs_;
-  size_t next_ = 0;     // that no thread has claimed
-  size_t current_ = 0;  // that is consumed
+  const size_t num_jobs_;
+  std::deque<Job> claimed_;  // that a producer reads or has read, in order, until they are consumed
+  size_t next_ = 0;          // that no thread has claimed
+  size_t current_ = 0;       // that is consumed
   uint64_t waiting_bytes_ = 0;
   int producers_ = 0;  // threads that read; they end when all jobs are claimed
   bool stopped_ = false;

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -163,6 +165,23 @@ TEST(ReadAhead, ReadsJobsOfSeveralPiecesOnAnotherThread) {
       EXPECT_LT(by_consumer, kJobs);  // not 0: another thread may start late
     }
   }
+}
+
+// Millions of tensors may have no elements: what describes them takes memory, too.
+TEST(ReadAhead, EmptyTensorsAreNotReadFarAhead) {
+  constexpr size_t kJobs = 1000;
+  std::atomic<size_t> num_read{0};
+  const auto produce = [&](size_t, archive::ReadAhead::Emit emit) {
+    ++num_read;
+    return emit(archive::ReadPiece());
+  };
+  archive::ReadAhead ahead(kJobs, /*max_bytes=*/64 << 10, produce);
+  ASSERT_OK(ahead.Run(/*num_threads=*/3, [&](size_t job, const archive::ReadPiece&) {
+    if (job == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_LE(num_read, job + 20);
+    return absl::OkStatus();
+  }));
+  EXPECT_EQ(num_read, kJobs);
 }
 
 // ---- Names ----------------------------------------------------------------------------------------------------------
