@@ -106,7 +106,6 @@ tensorcask_room(tensor
   LINK
     absl::config
     absl::cord
-    absl::core_headers
     absl::function_ref
     absl::inlined_vector
     absl::span

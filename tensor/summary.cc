@@ -13,7 +13,6 @@
 #include <string>
 #include <type_traits>
 
-#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/strings/charconv.h"
 #include "absl/strings/str_cat.h"
@@ -184,7 +183,7 @@ std::string ObjectText(const Variant& variant) {
 }
 
 // The element at index `index` of `base`. Compiled for size: it has a case for each dtype, and texts need no speed.
-ABSL_ATTRIBUTE_COLD std::string ElementText(DType dtype, const void* base, int64_t index) {
+std::string ElementText(DType dtype, const void* base, int64_t index) {
   if (IsObject(dtype)) {
     return VisitObjectDType(
         dtype, [&](auto tag) { return ObjectText(static_cast<const typename decltype(tag)::type*>(base)[index]); });

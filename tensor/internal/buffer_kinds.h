@@ -15,7 +15,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -192,9 +191,7 @@ class TensorBuffer::DeviceBuffer final : public TensorBuffer {
   char* address() const { return address_; }
   DeviceMemory* memory() const { return allocator_->device_memory(); }
 
-  // The calls of a device take far longer than the code around them, which is compiled for size (ABSL_ATTRIBUTE_COLD).
-
-  ABSL_ATTRIBUTE_COLD absl::StatusOr<RefPtr<TensorBuffer>> ClonePart(size_t offset_bytes, size_t size_bytes) const {
+  absl::StatusOr<RefPtr<TensorBuffer>> ClonePart(size_t offset_bytes, size_t size_bytes) const {
     RefPtr<Block> shared = RefPtr<Block>::Adopt(static_cast<Block*>(ShareMemory().Release()));
     if (shared) {
       const auto block_offset = static_cast<size_t>(address_ - static_cast<char*>(shared->data())) + offset_bytes;
@@ -209,7 +206,7 @@ class TensorBuffer::DeviceBuffer final : public TensorBuffer {
   // Sets whether writes go to the present address. Requires: the caller holds sharing_mutex.
   void SetWritesInPlace(bool in_place) const { writes_in_place_ = in_place; }
 
-  ABSL_ATTRIBUTE_COLD absl::Status MakePrivate() {
+  absl::Status MakePrivate() {
     if (size_bytes() == 0 || WritesInPlace()) return absl::OkStatus();
     CASK_ASSIGN_OR_RETURN(RefPtr<Block> copy, Block::Allocate(size_bytes(), allocator_));
     CASK_RETURN_IF_ERROR(memory()->CopyWithin(copy->data(), address_, size_bytes()));
@@ -218,15 +215,14 @@ class TensorBuffer::DeviceBuffer final : public TensorBuffer {
     return absl::OkStatus();
   }
 
-  ABSL_ATTRIBUTE_COLD static absl::StatusOr<RefPtr<TensorBuffer>> New(RefPtr<Block> block, size_t offset_bytes,
-                                                                      size_t size_bytes,
-                                                                      const RefPtr<Allocator>& allocator) {
+  static absl::StatusOr<RefPtr<TensorBuffer>> New(RefPtr<Block> block, size_t offset_bytes, size_t size_bytes,
+                                                  const RefPtr<Allocator>& allocator) {
     auto* const buffer = new (std::nothrow) DeviceBuffer(std::move(block), offset_bytes, size_bytes, allocator);
     if (buffer == nullptr) return internal::NoBufferMemory(sizeof(DeviceBuffer), "new");
     return RefPtr<TensorBuffer>::AdoptNew(buffer);
   }
 
-  ABSL_ATTRIBUTE_COLD absl::Status AddStream(int64_t stream) const {
+  absl::Status AddStream(int64_t stream) const {
     if (external_) {
       const std::lock_guard<std::mutex> lock(external_->mutex);
       if (stream != memory()->stream()) external_->streams.insert(stream);
@@ -247,7 +243,7 @@ class TensorBuffer::DeviceBuffer final : public TensorBuffer {
     std::set<int64_t> streams;  // beside that of the allocator
   };
 
-  ABSL_ATTRIBUTE_COLD void ReleaseResources() override {
+  void ReleaseResources() override {
     DropMemory();
     const RefPtr<RefCounted> external = std::move(external_);
     if (!external) return;

@@ -14,7 +14,6 @@
 #include <optional>
 #include <string>
 
-#include "absl/base/attributes.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -39,9 +38,7 @@ inline constexpr int64_t kNestedTensorBytes = 256;
 
 // Errors: InvalidArgument for bytes that are not a message, or whose fields disagree; ResourceExhausted past a limit.
 // Any bytes are a valid string; the caller charges the characters of all strings together.
-// Resources are rare: their functions are compiled for size.
-ABSL_ATTRIBUTE_COLD absl::Status CheckObject(TypeTag<ResourceHandle>, absl::string_view bytes,
-                                             const ObjectDecoding& decoding);
+absl::Status CheckObject(TypeTag<ResourceHandle>, absl::string_view bytes, const ObjectDecoding& decoding);
 absl::Status CheckObject(TypeTag<Variant>, absl::string_view bytes, const ObjectDecoding& decoding);
 inline absl::Status CheckObject(TypeTag<std::string>, absl::string_view, const ObjectDecoding&) {
   return absl::OkStatus();
@@ -49,8 +46,7 @@ inline absl::Status CheckObject(TypeTag<std::string>, absl::string_view, const O
 
 // Requires: CheckObject returned OK for these bytes.
 // Errors: ResourceExhausted if memory cannot be allocated; DataLoss for a wrong checksum of a tensor in a variant.
-ABSL_ATTRIBUTE_COLD absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding& decoding,
-                                              ResourceHandle* out);
+absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding& decoding, ResourceHandle* out);
 absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding& decoding, Variant* out);
 inline absl::Status DecodeObject(absl::string_view bytes, const ObjectDecoding&, std::string* out) {
   out->assign(bytes.data(), bytes.size());

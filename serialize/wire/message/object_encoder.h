@@ -14,7 +14,6 @@
 #include <cstring>
 #include <string>
 
-#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -37,12 +36,12 @@ inline constexpr int kMaxWrittenDepth = 64;
 // Errors: InvalidArgument, naming the field, for what the message cannot hold (text that is not UTF-8, a dtype that
 // TensorFlow does not have, more levels); FailedPrecondition for a tensor without data.
 inline absl::StatusOr<uint64_t> MeasureObject(const std::string& text, int /*max_depth*/) { return text.size(); }
-ABSL_ATTRIBUTE_COLD absl::StatusOr<uint64_t> MeasureObject(const ResourceHandle& handle, int max_depth);
+absl::StatusOr<uint64_t> MeasureObject(const ResourceHandle& handle, int max_depth);
 absl::StatusOr<uint64_t> MeasureObject(const Variant& variant, int max_depth);
 
 // The same for an object that was measured before without an error, or decoded.
 inline uint64_t ObjectSize(const std::string& text) { return text.size(); }
-ABSL_ATTRIBUTE_COLD uint64_t ObjectSize(const ResourceHandle& handle);
+uint64_t ObjectSize(const ResourceHandle& handle);
 uint64_t ObjectSize(const Variant& variant);
 
 // Writes the object; returns the end. Requires: MeasureObject returned OK, and the object has not changed since.
@@ -50,7 +49,7 @@ inline char* WriteObject(const std::string& text, char* out) {
   std::memcpy(out, text.data(), text.size());
   return out + text.size();
 }
-ABSL_ATTRIBUTE_COLD char* WriteObject(const ResourceHandle& handle, char* out);
+char* WriteObject(const ResourceHandle& handle, char* out);
 char* WriteObject(const Variant& variant, char* out);
 
 // The error for messages nested deeper than kMaxWrittenDepth.
