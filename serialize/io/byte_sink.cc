@@ -106,10 +106,18 @@ absl::StatusOr<std::unique_ptr<FileSink>> FileSink::CreateToPublish(const std::s
 FileSink::FileSink(std::string path, FileSystem* file_system, IoResult handle)
     : path_(std::move(path)), file_system_(file_system), handle_(handle) {}
 
-FileSink::~FileSink() { CloseHandle(); }
+FileSink::~FileSink() {
+  if (owner_.IsThisProcess()) CloseHandle();
+}
+
+absl::Status FileSink::CheckUsable() const {
+  if (owner_.IsThisProcess()) return status_;
+  return absl::FailedPreconditionError(
+      absl::StrCat(path_, ": the parent of this process writes this file, and it alone may"));
+}
 
 absl::Status FileSink::Append(absl::string_view bytes) {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(CheckUsable());
   if (bytes.size() >= kDirectBytes) {
     CASK_RETURN_IF_ERROR(WriteGathered());
     CASK_RETURN_IF_ERROR(WriteAll(bytes));
@@ -122,7 +130,7 @@ absl::Status FileSink::Append(absl::string_view bytes) {
 }
 
 absl::Status FileSink::AppendFrom(const ByteSource& source, uint64_t offset, uint64_t bytes) {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(CheckUsable());
   // Up to the start of a block, so that the blocks after it can be shared.
   const uint64_t head = std::min(bytes, (kBlockBytes - offset % kBlockBytes) % kBlockBytes);
   CASK_RETURN_IF_ERROR(ByteSink::AppendFrom(source, offset, head));
@@ -150,7 +158,7 @@ absl::StatusOr<uint64_t> FileSink::CopyInSystem(const ByteSource& source, uint64
 }
 
 absl::Status FileSink::WriteAt(uint64_t offset, absl::string_view bytes) {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(CheckUsable());
   CASK_RETURN_IF_ERROR(WriteGathered());
   while (!bytes.empty()) {
     IoResult result = RetryInterrupted([&] { return file_system_->WriteAt(handle_, offset, bytes); });
@@ -164,17 +172,17 @@ absl::Status FileSink::WriteAt(uint64_t offset, absl::string_view bytes) {
 }
 
 void FileSink::ReserveHint(uint64_t size_bytes) {
-  if (status_.ok()) Reserve(size_bytes);
+  if (CheckUsable().ok()) Reserve(size_bytes);
 }
 
 void FileSink::ReleaseReserved() {
-  if (!status_.ok() || !WriteGathered().ok() || reserved_ <= written_) return;
+  if (!CheckUsable().ok() || !WriteGathered().ok() || reserved_ <= written_) return;
   const IoResult result = RetryInterrupted([&] { return file_system_->Reserve(handle_, written_); });
   if (result >= 0) reserved_ = written_;
 }
 
 absl::Status FileSink::Flush(bool sync) {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(CheckUsable());
   CASK_RETURN_IF_ERROR(WriteGathered());
   if (!sync) return absl::OkStatus();
   // An interrupted sync has not ended and is repeated; any other error is final.
@@ -183,7 +191,7 @@ absl::Status FileSink::Flush(bool sync) {
 }
 
 absl::Status FileSink::Close(bool sync) {
-  CASK_RETURN_IF_ERROR(status_);
+  CASK_RETURN_IF_ERROR(CheckUsable());
   CASK_RETURN_IF_ERROR(WriteGathered());
   ReleaseReserved();
   CASK_RETURN_IF_ERROR(SetPermissions());

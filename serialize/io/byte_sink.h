@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/owner_process.h"
 
 namespace tensorcask {
 
@@ -96,7 +97,8 @@ class CountingSink final : public ByteSink {
 // A new file. The sink gathers small appends (up to 256 KiB) and passes appends of 64 KiB and more straight to the
 // system, which writes pieces of 256 KiB to 1 MiB fastest. Disk space is reserved ahead (at most 256 MiB) as the file
 // grows; Close releases what was not used. Short counts and EINTR are retried until all is written. After an error the
-// file is closed but not removed; publication.h removes it.
+// file is closed but not removed; publication.h removes it. In a child of fork(2) each call returns FailedPrecondition,
+// and the file stays as it is.
 class FileSink final : public ByteSink {
  public:
   // Disk space is reserved once a file has kLeastReservedBytes, and no more than kMostReservedAhead beyond what was
@@ -153,6 +155,7 @@ class FileSink final : public ByteSink {
 
  private:
   FileSink(std::string path, FileSystem* file_system, IoResult handle);
+  absl::Status CheckUsable() const;
   absl::Status WriteGathered();
   absl::Status WriteAll(absl::string_view bytes);
   absl::Status AddWritten(uint64_t bytes);
@@ -174,6 +177,7 @@ class FileSink final : public ByteSink {
   std::string gathered_;
   std::optional<FilePermissions> permissions_;
   absl::Status status_;
+  const OwnerProcess owner_;
 };
 
 }  // namespace tensorcask

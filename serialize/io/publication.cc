@@ -76,7 +76,14 @@ Publication::Publication(PublishOptions options) : options_(options) {}
 
 Publication::~Publication() { Abandon(); }
 
+absl::Status Publication::CheckOwner(const std::string& final_path) const {
+  if (owner_.IsThisProcess()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(final_path, ": the parent of this process writes this file, and it alone may publish it"));
+}
+
 absl::Status Publication::CheckFinalPath(const std::string& final_path) const {
+  CASK_RETURN_IF_ERROR(CheckOwner(final_path));
   if (done_) return absl::FailedPreconditionError(absl::StrCat(final_path, ": added after Commit or Abandon"));
   CASK_RETURN_IF_ERROR(CheckPath(final_path));
   if (final_path.back() == '/') {
@@ -214,6 +221,7 @@ absl::Status Publication::LinkExisting(const std::string& source_path, const std
 
 absl::Status Publication::Commit() {
   if (done_) return absl::FailedPreconditionError("Commit after Commit or Abandon");
+  if (!entries_.empty()) CASK_RETURN_IF_ERROR(CheckOwner(entries_.back().final_path));
   absl::Status status = Publish();
   if (!status.ok()) Abandon();
   switch_may_exist_ |= status.ok();
@@ -340,7 +348,7 @@ absl::Status Publication::SyncFolderOf(const std::string& path) {
 }
 
 void Publication::Abandon() {
-  if (done_) return;
+  if (done_ || !owner_.IsThisProcess()) return;
   done_ = true;
   // While the switch exists, or may exist, the files that it needs are kept.
   bool keeps = false;

@@ -20,6 +20,9 @@
 // A set of files is replaced by a set of files with other names. RemoveOldSwitch and RemoveAfterwards say which old
 // files only the old set needs; Commit removes them last. So at any moment one of the two sets is there whole.
 //
+// In a child of fork(2) all this is the parent's: Add and Commit return FailedPrecondition there, and the destructor
+// leaves the files.
+//
 // A process that was killed leaves its temporary files. Each is locked while its writer lives (stale_temporaries.h).
 // The first writer of a name takes NAME.tmp-0000000000000000 and removes the file that a dead writer left there; a
 // second writer at the same time takes a random number.
@@ -42,6 +45,7 @@
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/tensor/base/owner_process.h"
 
 namespace tensorcask {
 
@@ -104,7 +108,7 @@ class Publication {
   // reported before; AlreadyExists if a final name was taken meanwhile; FailedPrecondition if called twice.
   absl::Status Commit();
 
-  // Removes everything written so far; nothing after Commit. Called by the destructor.
+  // Removes everything written so far; nothing after Commit, or in a child of fork(2). Called by the destructor.
   void Abandon();
 
   // After Commit or Abandon: whether the file that was added last has its final name, or may have it. If it may, other
@@ -126,6 +130,7 @@ class Publication {
     bool published = false;  // has its final name
   };
 
+  absl::Status CheckOwner(const std::string& final_path) const;
   absl::Status CheckFinalPath(const std::string& final_path) const;
   absl::StatusOr<FileSink*> AddTemporary(const std::string& final_path, bool random_name,
                                          absl::FunctionRef<absl::Status(Entry*)> create);
@@ -153,6 +158,7 @@ class Publication {
   std::shared_ptr<const ByteSource> replaced_;  // the file given to ReplaceOnly
   bool done_ = false;
   bool switch_may_exist_ = false;
+  const OwnerProcess owner_;
 };
 
 }  // namespace tensorcask

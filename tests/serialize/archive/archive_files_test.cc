@@ -30,6 +30,7 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/in_child.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 #include "tensorcask/tests/support/test_data.h"
@@ -40,6 +41,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using testing::StatusIs;
 using testing::TempFolder;
 using Code = absl::StatusCode;
@@ -299,6 +301,37 @@ TEST(FindArchives, LooksAtTheFileSystemThatItIsGiven) {
   read.read.file_system = &files;
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> opened, OpenArchive("run", formats.list(), read));
   EXPECT_EQ(opened->path(), "run/step-1");
+}
+
+// ---- Children of fork(2) --------------------------------------------------------------------------------------------
+
+// Whatever a child does with its copy of a writer, the file is the parent's.
+TEST(CreateArchive, AChildDoesNotTouchTheFileOfItsParent) {
+  const AllFormats formats;
+  DecodedTensor decoded;
+  decoded.view = Tensor::FromValues<float>({1, 2, 3, 4});
+  ArchiveEntry entry;
+  entry.name = "w";
+  entry.dtype = DType::kFloat32;
+  entry.shape = TensorShape({4});
+  for (const char* const name : {"m", "m.safetensors", "m.npy", "m.npz", "m.pt", "m.gguf", "m.pb", "m.tfrecord"}) {
+    SCOPED_TRACE(name);
+    const TempFolder folder;
+    const std::string path = folder.Path(name);
+    ASSERT_OK_AND_ASSIGN(const ArchiveFormat* const format, FormatForName(path, formats.list()));
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<ArchiveWriter> writer, CreateArchive(path, *format));
+    ASSERT_OK(writer->Declare(entry));
+    ASSERT_OK(writer->Add(entry, decoded));
+    EXPECT_TRUE(testing::InChild([&] {
+      writer.reset();
+      return true;
+    }));
+    EXPECT_TRUE(testing::InChild([&] { return absl::IsFailedPrecondition(writer->Finish()); }));
+    ASSERT_OK(writer->Finish());
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(path, formats.list()));
+    ASSERT_THAT(reader->entries(), SizeIs(1));
+    EXPECT_EQ(reader->Read(reader->entries()[0].name)->bytes(), decoded.view.ToTensor()->bytes());
+  }
 }
 
 // ---- Dtypes ---------------------------------------------------------------------------------------------------------

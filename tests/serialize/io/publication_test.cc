@@ -21,6 +21,7 @@
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/tests/serialize/io/publication_testing.h"
 #include "tensorcask/tests/support/faulty_file_system.h"
+#include "tensorcask/tests/support/in_child.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 #include "tensorcask/tests/support/uploading_file_system.h"
@@ -31,6 +32,7 @@ namespace {
 using ::tensorcask::testing::Content;
 using ::tensorcask::testing::FaultyFileSystem;
 using ::tensorcask::testing::FileOperation;
+using ::tensorcask::testing::InChild;
 using ::tensorcask::testing::kNew;
 using ::tensorcask::testing::kOld;
 using ::tensorcask::testing::NamesIn;
@@ -67,6 +69,35 @@ TEST(PublicationTest, FilesAppearAtCommitAndNotBefore) {
   EXPECT_THAT(publish.Add("c"), StatusIs(Code::kFailedPrecondition, HasSubstr("c: added after Commit")));
   publish.Abandon();
   EXPECT_THAT(memory.Paths(), ElementsAre("a", "b")) << "published is published";
+}
+
+// As Python's multiprocessing makes them.
+TEST(PublicationTest, AChildOfForkLeavesTheFilesToItsParent) {
+  const TempFolder folder;
+  auto publish = std::make_unique<Publication>(On(FileSystem::Posix()));
+  ASSERT_OK_AND_ASSIGN(FileSink * sink, publish->Add(folder.Path("a")));
+  ASSERT_OK(sink->Append("first"));
+  EXPECT_TRUE(InChild([&] {
+    publish.reset();
+    return true;
+  }));
+  EXPECT_TRUE(InChild([&] {
+    publish->Abandon();
+    return true;
+  }));
+  EXPECT_TRUE(InChild([&] {
+    EXPECT_THAT(publish->Commit(), StatusIs(Code::kFailedPrecondition, HasSubstr("a: the parent of this process")));
+    EXPECT_THAT(publish->Add("b"), StatusIs(Code::kFailedPrecondition, HasSubstr("b: the parent of this process")));
+    EXPECT_THAT(sink->Append("second"), StatusIs(Code::kFailedPrecondition, HasSubstr("the parent of this process")));
+    EXPECT_THAT(sink->Flush(false), StatusIs(Code::kFailedPrecondition));
+    return !::testing::Test::HasFailure();
+  }));
+  ASSERT_OK(sink->Append(" third"));
+  ASSERT_OK(publish->Commit());
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const ByteSource> source, OpenFileSource(folder.Path("a"), {}));
+  std::string bytes(source->size_bytes(), '\0');
+  ASSERT_OK(source->ReadAt(0, absl::MakeSpan(bytes)));
+  EXPECT_EQ(bytes, "first third");
 }
 
 TEST(PublicationTest, WithoutCommitNothingIsLeft) {
