@@ -88,8 +88,7 @@ class FileSource final : public ByteSource {
       : path_(std::move(path)),
         files_(files),
         handle_(handle),
-        is_open_(size_bytes.has_value()),
-        size_bytes_(size_bytes.value_or(0)),
+        size_bytes_(size_bytes.has_value() ? static_cast<int64_t>(*size_bytes) : kNotOpen),
         shape_(files->ShapeOf(handle)),
         strategy_(options.strategy),
         num_threads_(options.num_threads) {}
@@ -97,17 +96,16 @@ class FileSource final : public ByteSource {
 
   const std::string& name() const override { return path_; }
   uint64_t size_bytes() const override {
-    if (!is_open_.load(std::memory_order_acquire)) WaitUntilOpen().IgnoreError();
-    return size_bytes_;
+    if (size_bytes_ < 0) WaitUntilOpen().IgnoreError();
+    return static_cast<uint64_t>(std::max<int64_t>(size_bytes_, 0));
   }
+  // Without a lock, which another thread might hold for ever in a child of fork(2).
   absl::Status WaitUntilOpen() const override {
-    const std::lock_guard<std::mutex> lock(opening_mutex_);
-    if (is_open_.load(std::memory_order_relaxed)) return opened_;
+    if (size_bytes_ >= 0) return absl::OkStatus();
     const IoResult size = RetryInterrupted([&] { return files_->SizeOf(handle_); });
-    if (size < 0) opened_ = NotOpened(path_, size, files_);
-    size_bytes_ = static_cast<uint64_t>(std::max<IoResult>(size, 0));
-    is_open_.store(true, std::memory_order_release);
-    return opened_;
+    if (size < 0) return NotOpened(path_, size, files_);
+    size_bytes_ = size;
+    return absl::OkStatus();
   }
 
   absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
@@ -189,7 +187,7 @@ class FileSource final : public ByteSource {
     while (!out.empty()) {
       const IoResult got = RetryInterrupted([&] { return files_->ReadAt(handle_, offset, out); });
       if (got < 0) return IoError(got, path_, absl::StrCat("read at ", offset), files_);
-      if (got == 0) return Shrank(path_, size_bytes_, offset);
+      if (got == 0) return Shrank(path_, size_bytes(), offset);
       out.remove_prefix(static_cast<size_t>(got));
       offset += static_cast<uint64_t>(got);
     }
@@ -289,7 +287,7 @@ class FileSource final : public ByteSource {
     if (read >= 0) return absl::OkStatus();
     if (read != -ENODATA) return IoError(read, path_, absl::StrCat("read from ", ranges[0].offset, " on"), files_);
     const IoResult size_now = RetryInterrupted([&] { return files_->SizeOf(handle_); });
-    return Shrank(path_, size_bytes_, static_cast<uint64_t>(std::max<IoResult>(size_now, 0)));
+    return Shrank(path_, size_bytes(), static_cast<uint64_t>(std::max<IoResult>(size_now, 0)));
   }
 
   absl::Status ReadParallel(uint64_t offset, absl::Span<char> out) const {
@@ -307,11 +305,11 @@ class FileSource final : public ByteSource {
   absl::StatusOr<std::shared_ptr<const Mapping>> Mapped(uint64_t end) const {
     const IoResult size_now = RetryInterrupted([&] { return files_->SizeOf(handle_); });
     if (size_now < 0) return IoError(size_now, path_, "ask for the size", files_);
-    if (static_cast<uint64_t>(size_now) < end) return Shrank(path_, size_bytes_, static_cast<uint64_t>(size_now));
+    if (static_cast<uint64_t>(size_now) < end) return Shrank(path_, size_bytes(), static_cast<uint64_t>(size_now));
     std::lock_guard<std::mutex> lock(mutex_);
     if (mapping_ == nullptr) {
       // The range must lie in the file, so a part that was truncated meanwhile is not mapped.
-      const uint64_t mapped_bytes = std::min(size_bytes_, static_cast<uint64_t>(size_now));
+      const uint64_t mapped_bytes = std::min(size_bytes(), static_cast<uint64_t>(size_now));
       const char* data = nullptr;
       const IoResult result =
           RetryInterrupted([&] { return files_->Map(handle_, 0, static_cast<size_t>(mapped_bytes), &data); });
@@ -321,17 +319,15 @@ class FileSource final : public ByteSource {
       mapping_ = std::make_shared<const Mapping>(files_, data, static_cast<size_t>(mapped_bytes));
       mapped_bytes_ = mapped_bytes;
     }
-    if (end > mapped_bytes_) return Shrank(path_, size_bytes_, mapped_bytes_);
+    if (end > mapped_bytes_) return Shrank(path_, size_bytes(), mapped_bytes_);
     return mapping_;
   }
 
   const std::string path_;
   FileSystem* const files_;
   const IoResult handle_;
-  mutable std::mutex opening_mutex_;
-  mutable std::atomic<bool> is_open_;  // then the two below do not change any more
-  mutable uint64_t size_bytes_;
-  mutable absl::Status opened_;
+  static constexpr int64_t kNotOpen = -1;
+  mutable std::atomic<int64_t> size_bytes_;  // kNotOpen, and once the size
   const ReadShape shape_;
   const ReadStrategy strategy_;
   const int num_threads_;

@@ -149,8 +149,9 @@ std::shared_ptr<ObjectFiles::OpenObject> ObjectFiles::FindObject(IoResult handle
   return found == handles_.end() ? nullptr : found->second.object;
 }
 
-// Waits until the object is open. Null for a handle of something else.
+// Waits until the object is open, which in a child of fork(2) it might never be. Null for a handle of something else.
 IoResult ObjectFiles::FindOpenObject(IoResult handle, std::shared_ptr<OpenObject>* object) {
+  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   *object = FindObject(handle);
   return *object == nullptr ? 0 : (*object)->WaitUntilOpen();
 }
@@ -316,7 +317,6 @@ IoResult ObjectFiles::ReadPiece(OpenObject* object, absl::Span<const ReadRange> 
 }
 
 IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) {
-  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   std::shared_ptr<OpenObject> object;
   if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
@@ -328,7 +328,6 @@ IoResult ObjectFiles::ReadAt(IoResult handle, uint64_t offset, absl::Span<char> 
 }
 
 IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) {
-  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   std::shared_ptr<OpenObject> object;
   if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
@@ -373,7 +372,6 @@ IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ra
 }
 
 IoResult ObjectFiles::ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) {
-  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   std::shared_ptr<OpenObject> object;
   if (const IoResult bad = FindOpenObject(handle, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");
@@ -525,7 +523,6 @@ IoResult ObjectFiles::Rename(const std::string& from, const std::string& to, OnE
 }
 
 IoResult ObjectFiles::RenameOver(const std::string& from, const std::string& to, IoResult replaced) {
-  if (const IoResult bad = CheckProcess(); bad < 0) return bad;
   std::shared_ptr<OpenObject> object;
   if (const IoResult bad = FindOpenObject(replaced, &object); bad < 0) return bad;
   if (object == nullptr) return FailWith(-EBADF, "");

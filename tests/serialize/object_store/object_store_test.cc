@@ -1,15 +1,19 @@
 #include "tensorcask/serialize/object_store/object_store.h"
 
 #include <cerrno>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/tests/serialize/object_store/store_testing.h"
 #include "tensorcask/tests/support/in_child.h"
 #include "tensorcask/tests/support/status_matchers.h"
@@ -104,6 +108,33 @@ TEST(ObjectStore, AChildOfForkOnlyDestroysIt) {
     store = nullptr;
     return true;
   }));
+}
+
+// A thread of the parent waits for the answer when the child is made.
+TEST(ObjectStore, AChildOfForkDoesNotWaitForAFileThatIsBeingOpened) {
+  LyingServer server;
+  server.Put("bucket/a", "content");
+  std::promise<void> asked;
+  std::promise<void> may_answer;
+  server.LieAlways([&](Exchange* exchange) {
+    asked.set_value();
+    may_answer.get_future().wait();
+    exchange->Work();
+  });
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  ReadOptions options;
+  options.file_system = store->files();
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const ByteSource> source, OpenFileSourceSoon("s3://bucket/a", options));
+  std::thread waits([&] { EXPECT_OK(source->WaitUntilOpen()); });
+  asked.get_future().wait();
+  EXPECT_TRUE(InChild([&] {
+    char byte = 0;
+    return !source->WaitUntilOpen().ok() && source->size_bytes() == 0 &&
+           !source->ReadAt(0, absl::MakeSpan(&byte, 1)).ok();
+  }));
+  may_answer.set_value();
+  waits.join();
+  EXPECT_EQ(source->size_bytes(), 7u);
 }
 
 TEST(ObjectStore, OptionsAreChecked) {
