@@ -53,14 +53,16 @@ class OnlyWhatTheIndexListsIsRemoved(Models):
         for target in (index, self.path("model/m.safetensors"), self.path("model/../model/m.safetensors")):
             for flags in ((), ("--dry-run",)):
                 done = run("convert", "--overwrite", *flags, self.path("model/m-00001-of-00003.safetensors"), target)
-                self.assert_one_line(done, 1, "m-00001-of-00003.safetensors: this call reads it", "another folder")
+                self.assert_note_and_one_line(done, "is file 1 of 3", 1,
+                                              "m-00001-of-00003.safetensors: this call reads it", "another folder")
                 self.assertEqual(self.files(), before)
         os.symlink(self.path("model"), self.path("way"))
         os.link(self.path("model/m-00002-of-00003.safetensors"), self.path("two.safetensors"))
-        for source in (self.path("way/m-00001-of-00003.safetensors"), self.path("two.safetensors")):
-            done = run("convert", "--overwrite", source, index)
-            self.assert_one_line(done, 1, "this call reads it")
-            self.assertEqual(self.files(), before)
+        done = run("convert", "--overwrite", self.path("way/m-00001-of-00003.safetensors"), index)
+        self.assert_note_and_one_line(done, "is file 1 of 3", 1, "this call reads it")
+        done = run("convert", "--overwrite", self.path("two.safetensors"), index)
+        self.assert_one_line(done, 1, "this call reads it")
+        self.assertEqual(self.files(), before)
 
     def test_without_an_index_nothing_is_removed(self):
         index = self.shards()

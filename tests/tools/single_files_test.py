@@ -237,10 +237,11 @@ class TwoForms(Archives):
         os.symlink("m.safetensors", self.path("link.safetensors"))
         os.symlink(self.path("shards"), self.path("way"))
         for source, target in (("./m.safetensors", "m.safetensors.index.json"), (single, "m.safetensors.index.json"),
-                               ("link.safetensors", "m.safetensors.index.json"), ("shards", "way/m.safetensors"),
-                               ("way/m-00001-of-00002.safetensors", "shards/m.safetensors")):
+                               ("link.safetensors", "m.safetensors.index.json"), ("shards", "way/m.safetensors")):
             done = run("convert", "--overwrite", source, target, cwd=self.folder)
             self.assert_one_line(done, 1, "this call reads it", "write to another folder")
+        done = run("convert", "--overwrite", "way/m-00001-of-00002.safetensors", "shards/m.safetensors", cwd=self.folder)
+        self.assert_note_and_one_line(done, "is file 1 of 2", 1, "this call reads it", "write to another folder")
         self.assertEqual((self.tensors(single), self.tensors(model)), (before, before))
         self.good("convert", "--overwrite", model, model)
         self.assertEqual(list(self.tensors(model)), list(before))

@@ -185,6 +185,14 @@ class Scratch(unittest.TestCase):
             file.write(b"\x08\x06\x12\x07\x12\x05\x08" + size + b"\x22" + size + bytes(4 << 20))
         return self.path("large.pb")
 
+    def assert_note_and_one_line(self, process, note, code, *pieces):
+        """A line of stderr is a note that has `note`; without it, assert_one_line holds."""
+        notes = [line for line in process.stderr.splitlines(True) if ": note: " in line]
+        self.assertEqual(len(notes), 1, process.stderr)
+        self.assertIn(note, notes[0])
+        process.stderr = process.stderr.replace(notes[0], "")
+        self.assert_one_line(process, code, *pieces)
+
     def assert_one_line(self, process, code, *pieces):
         """The command failed with `code` and one line on stderr that has all pieces."""
         self.assertEqual(process.returncode, code, process.stderr)

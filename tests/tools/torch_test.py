@@ -11,7 +11,7 @@ import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import DATA, Archives, run  # noqa: E402
+from tool_testing import DATA, Archives, read, run  # noqa: E402
 
 
 # ---- Pickles: the instructions that push a value ----------------------------------------------------------------------
@@ -380,6 +380,26 @@ class TorchFiles(Archives):
         self.good("diff", path, self.path("m.safetensors"))
         self.assertEqual(self.good("show", self.path("m.safetensors"), "d"), "float32 [3]\n[4 5 6]\n")
         self.assert_one_line(run("edit", path, "--rename=a=x"), 1, path, "a model in several files")
+
+    def test_one_file_of_a_model_says_so(self):
+        self.sharded()
+        self.good("convert", self.path("m-00001-of-00002.bin"), self.path("t.safetensors.index.json"), "--shard-size=8")
+        for name, note in (("m-00001-of-00002.bin", "file 1 of 2 of a model: m.bin.index.json opens all of them"),
+                           ("t-00002-of-00002.safetensors",
+                            "file 2 of 2 of a model: t.safetensors.index.json opens all of them")):
+            note = f"note: {self.path(name)}: is {note}\n"
+            for command in ("ls", "verify", "stats"):
+                done = run(command, self.path(name))
+                self.assertEqual(done.returncode, 0)
+                self.assertIn(note, done.stderr + done.stdout, command)
+            self.assertIn(note, run("convert", self.path(name), self.path(name + ".npz")).stderr)
+        content = read(self.path("m-00001-of-00002.bin"))
+        for name in ("m-00001-of-00001.bin", "m-00003-of-00002.bin", "m-0001-of-0002.bin", "m-00001-of-000002.bin",
+                     "00001-of-00002.bin", "m-00000-of-00002.bin", "m-of-00002.bin"):  # fmt: skip
+            for command in ("ls", "verify"):
+                done = run(command, self.file(name, content))
+                self.assertEqual(done.returncode, 0)
+                self.assertNotIn("of a model", done.stderr + done.stdout, name)
 
     def test_values_in_the_files_of_a_model_are_left_out_with_a_note(self):
         path = self.sharded()

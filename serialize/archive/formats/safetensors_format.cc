@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
+#include "tensorcask/serialize/archive/internal/file_hints.h"
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -76,13 +77,16 @@ class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsR
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
     CASK_ASSIGN_OR_RETURN(const SafetensorsCounts found, reader_.VerifyAll([&](const SafetensorsDamage& damage) {
-      ++(damage.tensor.empty() ? counts.damaged_elsewhere : counts.damaged);
+      ++(damage.tensor.empty()                      ? counts.damaged_elsewhere
+         : absl::IsResourceExhausted(damage.status) ? counts.past_limit
+                                                    : counts.damaged);
       report({damage.tensor, damage.file, damage.offset, damage.status});
     }));
     counts.damaged += found.lost;
     counts.not_checked = found.not_checked;
-    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.not_checked;
+    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.past_limit - counts.not_checked;
     counts.notes = reader_.notes();
+    for (const std::string& note : NotesOfShard()) counts.notes.push_back(absl::StrCat(path(), ": ", note));
     if (found.without_checksum > 0) {
       counts.notes.push_back(archive::NoChecksums(path(), found.without_checksum));
     }
@@ -102,10 +106,11 @@ class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsR
   bool IsReadInPlace(const ArchiveEntry& entry) const override { return SafetensorsDTypeBits(entry.dtype) >= 8; }
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = reader_.notes();
-    if (reader_.metadata().count(std::string(safetensors::kShardingInfoKey)) != 0) {
+    if (IsOfDistributedCheckpoint()) {
       notes.push_back(absl::StrCat("is one file of a distributed checkpoint (", safetensors::kShardingInfoKey,
                                    "): its tensors may be parts of tensors, which its folder has joined"));
     }
+    for (std::string& note : NotesOfShard()) notes.push_back(std::move(note));
     return notes;
   }
 
@@ -124,6 +129,13 @@ class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsR
         entry.storage_id = static_cast<uint64_t>(stored - entries->begin());
       }
     }
+  }
+
+  bool IsOfDistributedCheckpoint() const {
+    return reader_.metadata().count(std::string(safetensors::kShardingInfoKey)) != 0;
+  }
+  std::vector<std::string> NotesOfShard() const {
+    return IsOfDistributedCheckpoint() ? std::vector<std::string>() : archive::NotesOfName(path());
   }
 
   SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)

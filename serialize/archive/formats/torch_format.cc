@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/sharded_reader.h"
 #include "tensorcask/serialize/archive/formats/internal/slice_order.h"
+#include "tensorcask/serialize/archive/internal/file_hints.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/contained_folder.h"
 #include "tensorcask/serialize/io/content_hint.h"
@@ -39,7 +40,8 @@ class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
  public:
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(const std::shared_ptr<const ByteSource>& file,
                                                              const ArchiveReaderOptions& options,
-                                                             const TorchFormatOptions& of_format) {
+                                                             const TorchFormatOptions& of_format,
+                                                             std::vector<std::string> notes = {}) {
     const std::string& path = file->name();
     TorchReaderOptions read;
     read.read = options.read;
@@ -74,7 +76,8 @@ class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
       CASK_RETURN_IF_ERROR(Annotate(read.listing->Charge(EntryMemory(entry)), path));
       entries.push_back(std::move(entry));
     }
-    return std::unique_ptr<ArchiveReader>(new TorchArchiveReader(*std::move(reader), std::move(entries)));
+    return std::unique_ptr<ArchiveReader>(
+        new TorchArchiveReader(*std::move(reader), std::move(entries), std::move(notes)));
   }
 
   absl::string_view format() const override { return "torch"; }
@@ -119,10 +122,15 @@ class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
     return counts;
   }
   std::shared_ptr<const ByteSource> SourceOf(const ArchiveEntry&) const override { return reader_.source(); }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes = reader_.notes();
+    notes.insert(notes.end(), notes_.begin(), notes_.end());
+    return notes;
+  }
 
  private:
-  TorchArchiveReader(TorchReader reader, std::vector<ArchiveEntry> entries)
-      : ListedReader(std::move(reader), std::move(entries)) {}
+  TorchArchiveReader(TorchReader reader, std::vector<ArchiveEntry> entries, std::vector<std::string> notes)
+      : ListedReader(std::move(reader), std::move(entries)), notes_(std::move(notes)) {}
 
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(const ArchiveEntry& entry) const override {
     CASK_ASSIGN_OR_RETURN(const TorchEntry* const stored, Lookup(entry.name));
@@ -139,6 +147,8 @@ class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
     return &reader_.entries()[static_cast<size_t>(entry - entries_.data())];
   }
+
+  const std::vector<std::string> notes_;  // what the name of the file says
 };
 
 // ---- Models in several files ----------------------------------------------------------------------------------------
@@ -297,7 +307,7 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> TorchArchiveFormat::Open(const st
   std::string head(static_cast<size_t>(std::min<uint64_t>(file->size_bytes(), kContentHeadBytes)), '\0');
   CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(head.data(), head.size())));
   if (IsTorchIndex(path, head, file->size_bytes())) return OpenTorchIndex(*file, options, options_);
-  return TorchArchiveReader::Open(file, options, options_);
+  return TorchArchiveReader::Open(file, options, options_, archive::NotesOfName(path));
 }
 
 std::vector<std::string> TorchArchiveFormat::FindIn(const std::string& folder, absl::Span<const std::string> names,

@@ -112,10 +112,10 @@ class JoinedShardsReader final : public ArchiveReader {
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
-    std::map<std::string, bool> damaged;
+    std::map<std::string, bool> damaged;  // false: past a limit
     for (const ArchiveEntry& entry : entries_) {
       if (entry.read_status.ok() || absl::IsUnimplemented(entry.read_status)) continue;
-      damaged[entry.name] = true;
+      damaged[entry.name] |= !absl::IsResourceExhausted(entry.read_status);
       report({entry.name, path_, 0, CheckReadable(entry)});
     }
     for (const std::unique_ptr<ArchiveReader>& shard : shards_) {
@@ -124,14 +124,14 @@ class JoinedShardsReader final : public ArchiveReader {
         if (damage.tensor.empty()) {
           ++counts.damaged_elsewhere;
         } else {
-          damaged[damage.tensor] = true;
+          damaged[damage.tensor] |= !absl::IsResourceExhausted(damage.status);
         }
       }));
       counts.notes.insert(counts.notes.end(), of_shard.notes.begin(), of_shard.notes.end());
     }
-    counts.damaged = static_cast<int64_t>(damaged.size());
+    for (const auto& [name, is_damaged] : damaged) ++(is_damaged ? counts.damaged : counts.past_limit);
     for (const ArchiveEntry& entry : entries_) counts.not_checked += absl::IsUnimplemented(entry.read_status);
-    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.not_checked;
+    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.past_limit - counts.not_checked;
     return counts;
   }
 
