@@ -1050,6 +1050,7 @@ tensorcask_room(archive
     serialize/archive/formats/hdf5_format.cc
     serialize/archive/formats/internal/content_blocks.cc
     serialize/archive/formats/internal/joined_shards.cc
+    serialize/archive/formats/internal/shard_name.cc
     serialize/archive/formats/internal/sharded_reader.cc
     serialize/archive/formats/internal/slice_order.cc
     serialize/archive/formats/message_file.cc
@@ -1098,6 +1099,7 @@ tensorcask_room(archive
     serialize/archive/formats/internal/content_blocks.h
     serialize/archive/formats/internal/forwarding_reader.h
     serialize/archive/formats/internal/joined_shards.h
+    serialize/archive/formats/internal/shard_name.h
     serialize/archive/formats/internal/sharded_reader.h
     serialize/archive/formats/internal/slice_order.h
     serialize/archive/formats/message_file.h
@@ -1159,6 +1161,7 @@ tensorcask_room(archive
     serialize/archive/formats/hdf5_format.cc
     serialize/archive/formats/internal/content_blocks.cc
     serialize/archive/formats/internal/joined_shards.cc
+    serialize/archive/formats/internal/shard_name.cc
     serialize/archive/formats/internal/sharded_reader.cc
     serialize/archive/formats/internal/slice_order.cc
     serialize/archive/formats/message_file.cc

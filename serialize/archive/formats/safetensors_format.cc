@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/formats/internal/forwarding_reader.h"
-#include "tensorcask/serialize/archive/internal/file_hints.h"
+#include "tensorcask/serialize/archive/formats/internal/shard_name.h"
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/element_stream.h"
 #include "tensorcask/serialize/io/file_system.h"
