@@ -384,9 +384,9 @@ class TorchFiles(Archives):
     def test_one_file_of_a_model_says_so(self):
         self.sharded()
         self.good("convert", self.path("m-00001-of-00002.bin"), self.path("t.safetensors.index.json"), "--shard-size=8")
-        for name, note in (("m-00001-of-00002.bin", "file 1 of 2 of a model: m.bin.index.json opens all of them"),
+        for name, note in (("m-00001-of-00002.bin", "file 1 of 2 of a model, which is usually opened by m.bin.index.json"),
                            ("t-00002-of-00002.safetensors",
-                            "file 2 of 2 of a model: t.safetensors.index.json opens all of them")):
+                            "file 2 of 2 of a model, which is usually opened by t.safetensors.index.json")):
             note = f"note: {self.path(name)}: is {note}\n"
             for command in ("ls", "verify", "stats"):
                 done = run(command, self.path(name))

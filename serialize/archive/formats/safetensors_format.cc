@@ -77,16 +77,14 @@ class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsR
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
     CASK_ASSIGN_OR_RETURN(const SafetensorsCounts found, reader_.VerifyAll([&](const SafetensorsDamage& damage) {
-      ++(damage.tensor.empty()                      ? counts.damaged_elsewhere
-         : absl::IsResourceExhausted(damage.status) ? counts.past_limit
-                                                    : counts.damaged);
+      ++(damage.tensor.empty() ? counts.damaged_elsewhere : counts.damaged);
       report({damage.tensor, damage.file, damage.offset, damage.status});
     }));
     counts.damaged += found.lost;
     counts.not_checked = found.not_checked;
-    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.past_limit - counts.not_checked;
+    counts.whole = static_cast<int64_t>(entries_.size()) - counts.damaged - counts.not_checked;
     counts.notes = reader_.notes();
-    for (const std::string& note : NotesOfShard()) counts.notes.push_back(absl::StrCat(path(), ": ", note));
+    for (const std::string& note : NotesOfPart()) counts.notes.push_back(absl::StrCat(path(), ": ", note));
     if (found.without_checksum > 0) {
       counts.notes.push_back(archive::NoChecksums(path(), found.without_checksum));
     }
@@ -106,11 +104,7 @@ class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsR
   bool IsReadInPlace(const ArchiveEntry& entry) const override { return SafetensorsDTypeBits(entry.dtype) >= 8; }
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = reader_.notes();
-    if (IsOfDistributedCheckpoint()) {
-      notes.push_back(absl::StrCat("is one file of a distributed checkpoint (", safetensors::kShardingInfoKey,
-                                   "): its tensors may be parts of tensors, which its folder has joined"));
-    }
-    for (std::string& note : NotesOfShard()) notes.push_back(std::move(note));
+    for (std::string& note : NotesOfPart()) notes.push_back(std::move(note));
     return notes;
   }
 
@@ -131,11 +125,11 @@ class SafetensorsArchiveReader final : public archive::ListedReader<SafetensorsR
     }
   }
 
-  bool IsOfDistributedCheckpoint() const {
-    return reader_.metadata().count(std::string(safetensors::kShardingInfoKey)) != 0;
-  }
-  std::vector<std::string> NotesOfShard() const {
-    return IsOfDistributedCheckpoint() ? std::vector<std::string>() : archive::NotesOfName(path());
+  // That the file is one of several, which hold the tensors together.
+  std::vector<std::string> NotesOfPart() const {
+    if (reader_.metadata().count(std::string(safetensors::kShardingInfoKey)) == 0) return archive::NotesOfName(path());
+    return {absl::StrCat("is one file of a distributed checkpoint (", safetensors::kShardingInfoKey,
+                         "): its tensors may be parts of tensors, which its folder has joined")};
   }
 
   SafetensorsArchiveReader(SafetensorsReader reader, std::vector<ArchiveEntry> entries)

@@ -9,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/archive/archive.h"
@@ -25,8 +27,10 @@
 namespace tensorcask {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::StatusIs;
 using testing::TempFolder;
 using Code = absl::StatusCode;
@@ -173,8 +177,14 @@ TEST(DcpFormatTest, AFileOfPartsAloneSaysSo) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> part, Open(folder.Path(kFirst)));
   EXPECT_EQ(part->format(), "safetensors");
   EXPECT_THAT(part->notes(), ElementsAre(HasSubstr("may be parts of tensors")));
+  ASSERT_OK_AND_ASSIGN(const TensorCounts counts,
+                       part->VerifyAll([](const ArchiveDamage& damage) { ADD_FAILURE() << damage.status; }));
+  EXPECT_THAT(counts.notes, Contains(HasSubstr("may be parts of tensors")));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> whole, Open(folder.path()));
   EXPECT_THAT(whole->notes(), ElementsAre());
+  ASSERT_OK_AND_ASSIGN(const TensorCounts of_whole,
+                       whole->VerifyAll([](const ArchiveDamage& damage) { ADD_FAILURE() << damage.status; }));
+  EXPECT_THAT(of_whole.notes, Not(Contains(HasSubstr("may be parts of tensors"))));
   // The joined tensors are whole, and a copy of them does not call them parts.
   EXPECT_EQ(whole->file_metadata().count(std::string(safetensors::kShardingInfoKey)), 0u);
 }
@@ -202,6 +212,25 @@ TEST(DcpFormatTest, PartsThatDoNotFitHideTheirTensorAlone) {
                        archive->VerifyAll([&](const ArchiveDamage& /*damage*/) { ++damaged; }));
   EXPECT_EQ(damaged, 5);
   EXPECT_EQ(counts.damaged, 5);
+  EXPECT_EQ(counts.whole, 1);
+}
+
+TEST(DcpFormatTest, PartsThatDivideMoreAxesThanCanBeCheckedAreNotDamaged) {
+  const auto list = [](absl::string_view number) {
+    return absl::StrCat("[", absl::StrJoin(std::vector<absl::string_view>(21, number), ","), "]");
+  };
+  const TempFolder folder;
+  folder.Write(kFirst, ShardFile({{"good", "[0]", "[1]", {5}}, {"many", list("0"), list("1"), {0}}}));
+  folder.Write(kSecond, ShardFile({{"many", list("1"), list("1"), {1}}}));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> archive, Open(folder.path()));
+  EXPECT_THAT(Numbers(archive->Read("good")), ElementsAre(5));
+  EXPECT_THAT(archive->Read("many"), StatusIs(Code::kResourceExhausted, HasSubstr("divide 21 axes")));
+  std::vector<std::string> reported;
+  ASSERT_OK_AND_ASSIGN(const TensorCounts counts,
+                       archive->VerifyAll([&](const ArchiveDamage& damage) { reported.push_back(damage.tensor); }));
+  EXPECT_THAT(reported, ElementsAre("many"));
+  EXPECT_EQ(counts.past_limit, 1);
+  EXPECT_EQ(counts.damaged, 0);
   EXPECT_EQ(counts.whole, 1);
 }
 

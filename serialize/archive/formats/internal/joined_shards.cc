@@ -127,7 +127,10 @@ class JoinedShardsReader final : public ArchiveReader {
           damaged[damage.tensor] |= !absl::IsResourceExhausted(damage.status);
         }
       }));
-      counts.notes.insert(counts.notes.end(), of_shard.notes.begin(), of_shard.notes.end());
+      for (const std::string& note : of_shard.notes) {
+        // That its tensors may be parts is a note of a file that was opened alone.
+        if (!absl::StrContains(note, safetensors::kShardingInfoKey)) counts.notes.push_back(note);
+      }
     }
     for (const auto& [name, is_damaged] : damaged) ++(is_damaged ? counts.damaged : counts.past_limit);
     for (const ArchiveEntry& entry : entries_) counts.not_checked += absl::IsUnimplemented(entry.read_status);

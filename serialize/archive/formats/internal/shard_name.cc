@@ -36,8 +36,8 @@ std::vector<std::string> NotesOfName(absl::string_view path) {
   if (number < 1 || count < 2 || number > count) return {};
   const size_t dot = after.rfind('.');
   const absl::string_view extension = dot == absl::string_view::npos ? "" : after.substr(dot);
-  return {absl::StrCat("is file ", number, " of ", count, " of a model: ", name.substr(0, of - kDigits - 1), extension,
-                       ".index.json opens all of them")};
+  return {absl::StrCat("is file ", number, " of ", count, " of a model, which is usually opened by ",
+                       name.substr(0, of - kDigits - 1), extension, ".index.json")};
 }
 
 }  // namespace tensorcask::archive
