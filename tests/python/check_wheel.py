@@ -20,6 +20,7 @@ OF_THE_SYSTEM = {
     "libgcc_s.so.1",
     "libm.so.6",
     "libpthread.so.0",
+    "libresolv.so.2",
     "librt.so.1",
     "libstdc++.so.6",
     "libz.so.1",
