@@ -106,7 +106,7 @@ class PartEditor {
                    old != old_values.end() ? std::optional<Value>(values.value(old->second)) : std::nullopt, header));
         continue;
       }
-      if (key.name == kPaddingKey) continue;
+      if (key.is_padding) continue;
       if (key.name == kTensorCountKey && num_removed > 0) {
         const auto old = old_values.find(key.name);
         CASK_RETURN_IF_ERROR(SetTensorCount(values.value(old->second), num_removed, header));
@@ -114,7 +114,7 @@ class PartEditor {
       }
       std::string typed(static_cast<size_t>(key.stored_bytes), '\0');
       CASK_RETURN_IF_ERROR(part_.file->ReadAt(key.offset, absl::MakeSpan(&typed[0], typed.size())));
-      header->Key(key.name, typed);
+      AddKey(key.name, typed, header);
     }
     if (&first != &part_) return absl::OkStatus();
     for (const auto& [name, text] : edits_.set_metadata) {
@@ -129,16 +129,21 @@ class PartEditor {
     has_changes_ = true;
     const absl::Status set = [&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(CheckKeyName(name));
-      CASK_RETURN_IF_ERROR(CheckWritableKey(name));
       CASK_ASSIGN_OR_RETURN(const ValueTree value, ParseValue(text, old));
+      CASK_RETURN_IF_ERROR(CheckWritableKey(name, value.root()));
       if (name == kAlignmentKey) {
         CASK_ASSIGN_OR_RETURN(alignment_, AlignmentOfValue(value.root()));
       }
       CASK_ASSIGN_OR_RETURN(const std::string typed, EncodeValue(value.root(), part_.header.big_endian));
-      header->Key(name, typed);
+      AddKey(name, typed, header);
       return absl::OkStatus();
     }();
     return set.ok() ? set : Annotate(set, absl::StrCat("key ", Quoted(name)));
+  }
+
+  void AddKey(absl::string_view name, absl::string_view typed, HeaderText* header) {
+    has_padding_key_ = has_padding_key_ || name == kPaddingKey;
+    header->Key(name, typed);
   }
 
   absl::Status SetTensorCount(Value old, size_t num_removed, HeaderText* header) {
@@ -152,7 +157,7 @@ class PartEditor {
 
   // A key whose only use is its length. It lies before the tensors, whose names and sizes come after all keys.
   void AddPadding(HeaderText* header) const {
-    if (data_bytes_ < kPaddedBytes || alignment_ >= kSharedBlockBytes || kept_.empty()) return;
+    if (data_bytes_ < kPaddedBytes || alignment_ >= kSharedBlockBytes || kept_.empty() || has_padding_key_) return;
     const auto start = [&](uint64_t bytes) { return (bytes + alignment_ - 1) / alignment_ * alignment_; };
     const uint64_t wanted = kept_[0].tensor->offset % kSharedBlockBytes;
     if (start(header->size_bytes()) % kSharedBlockBytes == wanted) return;
@@ -194,9 +199,10 @@ class PartEditor {
   const Part& part_;
   std::vector<KeptTensor> kept_;
   bool has_changes_ = false;
-  uint64_t alignment_ = 0;   // new
-  uint64_t data_bytes_ = 0;  // new, with padding
-  std::string text_;         // the new header
+  bool has_padding_key_ = false;  // its value is not padding
+  uint64_t alignment_ = 0;        // new
+  uint64_t data_bytes_ = 0;       // new, with padding
+  std::string text_;              // the new header
 };
 
 class GgufEditor {

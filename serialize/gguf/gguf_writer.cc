@@ -67,7 +67,7 @@ class GgufWriter::Impl {
     const absl::Status set = [&]() -> absl::Status {
       if (sink_ != nullptr) return absl::FailedPreconditionError("metadata comes before the first Add");
       CASK_RETURN_IF_ERROR(gguf::CheckKeyName(name));
-      CASK_RETURN_IF_ERROR(gguf::CheckWritableKey(name));
+      CASK_RETURN_IF_ERROR(gguf::CheckWritableKey(name, value));
       if (name == gguf::kAlignmentKey) {
         CASK_ASSIGN_OR_RETURN(alignment_, gguf::AlignmentOfValue(value));
       }
@@ -239,7 +239,9 @@ bool GgufWriter::IsBlockType(absl::string_view type) {
   return found != nullptr && found->is_block();
 }
 
-bool GgufWriter::IsOfOneFile(absl::string_view key) { return gguf::IsSplitKey(key) || key == gguf::kPaddingKey; }
+bool GgufWriter::IsOfOneFile(absl::string_view key, absl::string_view text) {
+  return gguf::IsSplitKey(key) || gguf::IsPadding(key, text);
+}
 
 absl::Status GgufWriter::CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape) {
   CASK_RETURN_IF_ERROR(gguf::CheckTensorName(name));
@@ -275,7 +277,7 @@ absl::Status GgufWriter::SetParsed(absl::string_view name, absl::string_view tex
 
 absl::Status GgufWriter::CheckEntry(absl::string_view name, Value value) {
   CASK_RETURN_IF_ERROR(gguf::CheckKeyName(name));
-  CASK_RETURN_IF_ERROR(gguf::CheckWritableKey(name));
+  CASK_RETURN_IF_ERROR(gguf::CheckWritableKey(name, value));
   if (name == gguf::kAlignmentKey) CASK_RETURN_IF_ERROR(gguf::AlignmentOfValue(value).status());
   return CheckValue(value);
 }

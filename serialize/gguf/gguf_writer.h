@@ -64,9 +64,9 @@ class GgufWriter {
   // float16, bfloat16, float32, float64, int8, int16, int32, int64.
   static bool HoldsDType(DType dtype);
   static bool IsBlockType(absl::string_view type);  // "q4_k"
-  // True for the keys that only describe one file: which part of a model in several files it is, and the padding of an
-  // edit. The writer refuses them.
-  static bool IsOfOneFile(absl::string_view key);
+  // True for a key, and its value as text, that only describes one file: which part of a model in several files it is,
+  // or the padding of an edit (FORMAT.md section 3.4). The writer refuses it.
+  static bool IsOfOneFile(absl::string_view key, absl::string_view text);
   // Checks the limits of ggml, which all its programs have. Errors: InvalidArgument for a name of 64 bytes and more,
   // for a dtype that GGUF lacks, and for more than four dimensions.
   static absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape);

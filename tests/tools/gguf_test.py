@@ -215,7 +215,7 @@ class Files(Archives):
             ("tiny.layers=many", ' "tiny.layers": is a uint32, which "many" is not'),
             ("tokens=x", ' "tokens": is an array'),
             ("split.count=uint16:2", ' "split.count": is of a model in several files'),
-            ("tensorcask.padding=x", ' "tensorcask.padding": is only padding'),
+            ("tensorcask.padding=  ", ' "tensorcask.padding": is only padding'),
             ("k" * 65536 + "=x", "the name of a key has 65536 bytes; wanted 1 to 65535"),
             ("general.alignment=uint32:3", "power of two"),
             ("k=uint8:300", '"uint8:300" is not a value of the type uint8'),
@@ -241,6 +241,18 @@ class Files(Archives):
         self.assertEqual(out.count("lost: "), 1)
         values = self.values(self.path("new.gguf"))
         self.assertEqual((values["text"], long in values, "split.no" in values), ("uint8:300", False, False))
+
+    def test_a_key_with_the_name_of_the_padding_stays(self):
+        tensors = {"w": ([2], 0, bytes(8))}
+        other = gguf({"tensorcask.padding": ("text", "precious"), "n": ("uint32", 1)}, tensors)
+        self.put("other.gguf", other)
+        self.good("convert", self.path("other.gguf"), self.path("copy.gguf"))
+        self.assertEqual(read(self.path("copy.gguf")), other)
+        self.good("edit", "--set", "n=2", self.path("other.gguf"))
+        self.assertEqual(self.values(self.path("other.gguf")), {"tensorcask.padding": "precious", "n": 2})
+        self.put("padded.gguf", gguf({"tensorcask.padding": ("text", "   "), "n": ("uint32", 1)}, tensors))
+        self.good("convert", self.path("padded.gguf"), self.path("plain.gguf"))
+        self.assertEqual(read(self.path("plain.gguf")), gguf({"n": ("uint32", 1)}, tensors))
 
     def test_edit(self):
         out = self.good("edit", "--rename", "q=blocks", "--set", "tiny.layers=9", "--set", "tiny.new=bool:true",

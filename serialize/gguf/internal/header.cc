@@ -150,6 +150,7 @@ absl::StatusOr<std::vector<HeaderKey>> ParseKeys(uint64_t count, HeaderCursor* c
     key.offset = cursor->position();
     CASK_ASSIGN_OR_ANNOTATE(key.value, values.TypedValue(), absl::StrCat("key ", Quoted(key.name)));
     key.stored_bytes = cursor->position() - key.offset;
+    key.is_padding = IsPadding(key.name, memory->tree->value(key.value));
     CASK_RETURN_IF_ERROR(Charge(*cursor, sizeof(HeaderKey) + 2 * key.name.size(), memory));
     keys.push_back(std::move(key));
   }

@@ -39,6 +39,7 @@ struct HeaderKey {
   ValueTree::Id value = 0;
   uint64_t offset = 0;  // the position of the type and the value, in the file
   uint64_t stored_bytes = 0;
+  bool is_padding = false;  // IsPadding
 };
 
 struct Header {

@@ -170,8 +170,10 @@ absl::Status CheckKeyName(absl::string_view name) {
       absl::StrCat("the name of a key has ", name.size(), " bytes; wanted 1 to ", kMaxKeyNameBytes));
 }
 
-absl::Status CheckWritableKey(absl::string_view name) {
-  if (name == kPaddingKey) return absl::InvalidArgumentError("is only padding, which an edit adds where it is needed");
+absl::Status CheckWritableKey(absl::string_view name, Value value) {
+  if (IsPadding(name, value)) {
+    return absl::InvalidArgumentError("is only padding, which an edit adds where it is needed");
+  }
   if (!IsSplitKey(name)) return absl::OkStatus();
   return absl::InvalidArgumentError("is of a model in several files, which are not written");
 }

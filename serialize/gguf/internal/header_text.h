@@ -31,7 +31,7 @@ absl::Status CheckValue(Value value);
 // Errors: InvalidArgument for a name that is empty or too long.
 absl::Status CheckKeyName(absl::string_view name);
 // Errors: InvalidArgument for the keys of models in several files (FORMAT.md section 3.3), and for the padding.
-absl::Status CheckWritableKey(absl::string_view name);
+absl::Status CheckWritableKey(absl::string_view name, Value value);
 // The value of general.alignment. Errors: InvalidArgument for another type, and for a number that is not an alignment.
 absl::StatusOr<uint64_t> AlignmentOfValue(Value value);
 // What ggml refuses. Errors: InvalidArgument for a name of 64 bytes and more, or a rank above 4.

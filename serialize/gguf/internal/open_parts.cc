@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tensorcask/serialize/gguf/internal/value_types.h"
 #include "tensorcask/serialize/io/content_hint.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -36,7 +37,9 @@ constexpr SplitKey kNumberKey = {"split.no", ValueKind::kUint, 16};
 constexpr SplitKey kCountKey = {"split.count", ValueKind::kUint, 16};
 constexpr SplitKey kTensorsKey = {kTensorCountKey, ValueKind::kInt, 32};
 
-bool IsOfOnePart(absl::string_view name) { return name == kNumberKey.name || name == "general.alignment"; }
+bool IsOfOnePart(const HeaderKey& key) {
+  return key.is_padding || key.name == kNumberKey.name || key.name == kAlignmentKey;
+}
 
 absl::StatusOr<std::optional<uint64_t>> NumberOf(const Header& header, const ValueTree& tree, const SplitKey& wanted) {
   for (const HeaderKey& key : header.keys) {
@@ -108,7 +111,7 @@ class ModelKeys {
           absl::StrCat("has another version or byte order than the first part, ", first_.file->name()));
     }
     for (const HeaderKey& key : part.header.keys) {
-      if (IsOfOnePart(key.name)) continue;
+      if (IsOfOnePart(key)) continue;
       const auto found = keys_.find(key.name);
       bool is_equal = found != keys_.end();
       if (is_equal) {

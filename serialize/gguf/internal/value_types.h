@@ -32,8 +32,16 @@ inline constexpr uint64_t kMaxKeyNameBytes = 65535;
 inline constexpr uint32_t kMaxRank = 4;
 inline constexpr uint64_t kLongName = 64;  // from this size on ggml has no room for the name of a tensor
 
-// A text of spaces, which an edit adds (FORMAT.md section 3.4).
+// The key of the padding, which an edit adds (FORMAT.md section 3.4).
 inline constexpr absl::string_view kPaddingKey = "tensorcask.padding";
+
+// True for the padding: a text of spaces. Another value of its key is that of an ordinary key.
+inline bool IsPadding(absl::string_view name, absl::string_view text) {
+  return name == kPaddingKey && text.find_first_not_of(' ') == absl::string_view::npos;
+}
+inline bool IsPadding(absl::string_view name, Value value) {
+  return value.kind() == ValueKind::kText && IsPadding(name, value.text());
+}
 
 // True for the keys that say which part of a model a file is.
 inline bool IsSplitKey(absl::string_view name) {

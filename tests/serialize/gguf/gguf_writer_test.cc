@@ -399,6 +399,52 @@ TEST(GgufEdit, KeepsTheDataOfALargeFileWhereItCanBeShared) {
   }
 }
 
+// One part of two: the tensor `name` with `bytes` elements.
+std::string PartOfTwo(uint16_t number, absl::string_view name, size_t bytes) {
+  GgufFile file;
+  file.AddKey("split.no", kGgufUint16, file.Number(number));
+  file.AddKey("split.count", kGgufUint16, file.Number<uint16_t>(2));
+  file.AddTensor(name, {bytes}, 24, std::string(bytes, 'w'));
+  return file.Build();
+}
+
+TEST(GgufEdit, PadsAnyPartOfAModel) {
+  MemoryFileSystem files;
+  const std::string first = "m-00001-of-00002.gguf", second = "m-00002-of-00002.gguf";
+  files.Put(first, PartOfTwo(0, "a", 1));
+  files.Put(second, PartOfTwo(1, "w", 1 << 20));
+  FileEdits edits;
+  edits.renames = {{"w", std::string(63, 'n')}};
+  FileEditOptions options;
+  options.file_system = &files;
+  ASSERT_OK(gguf::EditGguf(first, edits, options));
+  EXPECT_THAT(Content(files, second), HasSubstr("tensorcask.padding"));
+  GgufReaderOptions read;
+  read.read.file_system = &files;
+  ASSERT_OK_AND_ASSIGN(const GgufReader reader, GgufReader::Open(first, read));
+  EXPECT_EQ(reader.Read(edits.renames["w"])->bytes(), std::string(1 << 20, 'w'));
+}
+
+// Another value than spaces is that of an ordinary key, and then there is no padding.
+TEST(GgufEdit, KeepsAKeyThatOnlyHasTheNameOfThePadding) {
+  GgufFile file;
+  file.AddKey("tensorcask.padding", kGgufText, file.Text(" not spaces"));
+  file.AddTensor("w", {1 << 20}, 24, std::string(1 << 20, 'w'));
+  MemoryFileSystem files;
+  files.Put("m", file.Build());
+  FileEditOptions options;
+  options.file_system = &files;
+  FileEdits edits;
+  edits.set_metadata = {{"k", std::string(100, 'x')}};
+  ASSERT_OK(gguf::EditGguf("m", edits, options));
+  ASSERT_OK_AND_ASSIGN(const GgufReader reader, OpenGguf(Content(files, "m")));
+  EXPECT_EQ(*ValueToJson(reader.values()),
+            absl::StrCat(R"({"tensorcask.padding":" not spaces","k":")", std::string(100, 'x'), "\"}"));
+  ASSERT_OK_AND_ASSIGN(GgufWriter writer, GgufWriter::Create("n", In(&files)));
+  ASSERT_OK(writer.SetText("tensorcask.padding", "x"));
+  EXPECT_THAT(writer.SetText("tensorcask.padding", "  "), StatusIs(Code::kInvalidArgument, HasSubstr("only padding")));
+}
+
 TEST(GgufEdit, RefusesAndChangesNothing) {
   MemoryFileSystem files;
   const std::string before = SmallGguf().Build();
