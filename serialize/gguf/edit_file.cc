@@ -214,6 +214,7 @@ class GgufEditor {
     read.file_system = options_.file_system;
     ListingBudget budget(options_.limits);
     CASK_ASSIGN_OR_RETURN(const Model model, OpenModel(path, {read, options_.limits, &budget}));
+    CASK_ANNOTATE_IF_ERROR(CheckKeys(model), path);
     CASK_ANNOTATE_IF_ERROR(CheckNames(model), path);
     std::vector<PartEditor> parts;
     for (const Part& part : model.parts) {
@@ -237,6 +238,17 @@ class GgufEditor {
     const PartEditor* editor;
     std::string path;
   };
+
+  // SetKey refuses to set these keys.
+  absl::Status CheckKeys(const Model& model) const {
+    for (const std::string& name : edits_.unset_metadata) {
+      if (model.parts.size() == 1 || !IsSplitKey(name)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("key ", Quoted(name), ": joins the ", model.parts.size(),
+                                                     " files of the model, so it cannot be removed; tensorcask "
+                                                     "convert makes one file of them"));
+    }
+    return absl::OkStatus();
+  }
 
   absl::Status CheckNames(const Model& model) const {
     absl::flat_hash_set<absl::string_view> names;

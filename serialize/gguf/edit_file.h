@@ -22,7 +22,8 @@ namespace tensorcask::gguf {
 // split.tensors.count counts what is left. options.output is the name of the first part ("x-00001-of-00003.gguf"), and
 // all parts are written; the first one appears last, so the model is there whole or not at all. Without options.output
 // one part alone is replaced. Errors: also FailedPrecondition if several would change, which no file system replaces at
-// one moment; InvalidArgument for an options.output that ends otherwise.
+// one moment; InvalidArgument for an options.output that ends otherwise, and for removing a key that says which part a
+// file is (FORMAT.md section 3.3).
 absl::StatusOr<FileEditResult> EditGguf(const std::string& path, const FileEdits& edits,
                                         const FileEditOptions& options);
 

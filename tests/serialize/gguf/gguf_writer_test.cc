@@ -425,6 +425,28 @@ TEST(GgufEdit, PadsAnyPartOfAModel) {
   EXPECT_EQ(reader.Read(edits.renames["w"])->bytes(), std::string(1 << 20, 'w'));
 }
 
+TEST(GgufEdit, KeepsTheKeysThatJoinTheParts) {
+  MemoryFileSystem files;
+  const std::string first = "m-00001-of-00002.gguf", second = "m-00002-of-00002.gguf";
+  files.Put(first, PartOfTwo(0, "a", 1));
+  files.Put(second, PartOfTwo(1, "w", 1));
+  FileEditOptions options;
+  options.file_system = &files;
+  for (const char* key : {"split.no", "split.count"}) {
+    FileEdits set, unset;
+    set.set_metadata = {{key, "uint16:0"}};
+    unset.unset_metadata = {key};
+    options.output = "";
+    EXPECT_THAT(gguf::EditGguf(first, set, options), StatusIs(Code::kInvalidArgument, HasSubstr(key)));
+    EXPECT_THAT(gguf::EditGguf(first, unset, options),
+                StatusIs(Code::kInvalidArgument, HasSubstr("joins the 2 files of the model")));
+    options.output = "n-00001-of-00002.gguf";
+    EXPECT_THAT(gguf::EditGguf(second, unset, options), StatusIs(Code::kInvalidArgument));
+  }
+  EXPECT_EQ(Content(files, first), PartOfTwo(0, "a", 1));
+  EXPECT_THAT(files.Paths(), ElementsAre(first, second));
+}
+
 // Another value than spaces is that of an ordinary key, and then there is no padding.
 TEST(GgufEdit, KeepsAKeyThatOnlyHasTheNameOfThePadding) {
   GgufFile file;
