@@ -262,9 +262,7 @@ absl::Status GgufWriter::CheckValue(Value value) { return gguf::CheckValue(value
 absl::Status GgufWriter::SetValue(absl::string_view name, Value value) { return impl_->SetValue(name, value); }
 
 absl::Status GgufWriter::SetText(absl::string_view name, absl::string_view text) {
-  ValueTree tree;
-  tree.AddText(text);
-  return impl_->SetValue(name, tree.root());
+  return impl_->SetParsed(name, absl::StrCat("text:", text), std::nullopt);
 }
 
 absl::Status GgufWriter::SetParsed(absl::string_view name, absl::string_view text) {

@@ -67,8 +67,8 @@ class GgufWriter {
   // True for a key, and its value as text, that only describes one file: which part of a model in several files it is,
   // or the padding of an edit (FORMAT.md section 3.4). The writer refuses it.
   static bool IsOfOneFile(absl::string_view key, absl::string_view text);
-  // Checks the limits of ggml, which all its programs have. Errors: InvalidArgument for a name of 64 bytes and more,
-  // for a dtype that GGUF lacks, and for more than four dimensions.
+  // Checks the limits of ggml, which all its programs have. Errors: InvalidArgument for a name of 64 bytes and more or
+  // that is not UTF-8, for a dtype that GGUF lacks, and for more than four dimensions.
   static absl::Status CheckTensor(absl::string_view name, DType dtype, const TensorShape& shape);
   // The same for blocks of the type "q4_k" and so on, as bytes: the last size of `shape` is that of a row in bytes.
   static absl::Status CheckBlocks(absl::string_view name, absl::string_view type, const TensorShape& shape);
@@ -80,14 +80,16 @@ class GgufWriter {
 
   // Sets the key `name` of the metadata, in place of the value that it had. Numbers keep the width of the value;
   // without one they get 64 bits. An empty list becomes an array of the type that it has (ValueTree::AddEmptyList),
-  // else of int32. Errors: those of CheckValue; InvalidArgument for a bad name, for an array in a file, for a
+  // else of int32. The texts of other GGUF files are written as they are, UTF-8 or not. Errors: those of CheckValue;
+  // InvalidArgument for a name that is empty, too long or not UTF-8, for an array in a file, for a
   // general.alignment that is not a uint32 and a power of two of at most 2^20, and for the keys of IsOfOneFile;
   // FailedPrecondition after the first declared tensor was added.
   absl::Status SetValue(absl::string_view name, Value value);
+  // Errors: also InvalidArgument for a text that is not UTF-8.
   absl::Status SetText(absl::string_view name, absl::string_view text);
   // Sets a key from text that may begin with a type: "uint32:7", "float32:0.5", "bool:true", or plain text. Without a
   // type in front the text becomes a value of the type of `old`, if that is a number or a bool. Errors: also
-  // InvalidArgument for a text that is not a value of the type, or that would replace an array.
+  // InvalidArgument for a text that is not UTF-8 or not a value of the type, or that would replace an array.
   absl::Status SetParsed(absl::string_view name, absl::string_view text);
   absl::Status SetParsed(absl::string_view name, absl::string_view text, Value old);
   // Checks that SetParsed accepts this entry. Errors: those of SetParsed, without path and name.

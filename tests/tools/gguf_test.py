@@ -254,6 +254,23 @@ class Files(Archives):
         self.good("convert", self.path("padded.gguf"), self.path("plain.gguf"))
         self.assertEqual(read(self.path("plain.gguf")), gguf({"n": ("uint32", 1)}, tensors))
 
+    def test_what_is_new_is_utf8_and_what_a_file_has_is_kept(self):
+        old = gguf({b"k": ("text", b"\xff"), b"l": ("text", [b"\xfe", b"x"])}, {b"a": ([1], 24, b"a")})
+        source = self.put("old.gguf", old)
+        self.good("convert", source, self.path("copy.gguf"))
+        self.assertEqual(read(self.path("copy.gguf")), old)
+        self.put("names.gguf", gguf({b"\xff": ("uint8", 1)}, {n: ([1], 24, b"a") for n in (b"\xfda", b"b", b"\xfec")}))
+        done = run("convert", self.path("names.gguf"), self.path("new.gguf"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        for says in (r'"\xfd\x61"', r'"\xfe\x63"', "its name is not UTF-8, which GGUF requires; a gguf file cannot hold"):
+            self.assertIn(says, done.stderr)
+        self.good("edit", "--rename", "b=c", self.path("names.gguf"))
+        for arguments in (["--rename", "a=\udcff"], ["--set", "new=\udcff"], ["--set", "\udcff=new"]):
+            done = run("edit", *arguments, source)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("is not UTF-8, which GGUF requires", done.stderr)
+        self.assertEqual(read(source), old)
+
     def test_edit(self):
         out = self.good("edit", "--rename", "q=blocks", "--set", "tiny.layers=9", "--set", "tiny.new=bool:true",
                         "--unset", "tokens", self.small)  # fmt: skip

@@ -14,6 +14,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask::gguf {
 namespace {
@@ -135,6 +136,11 @@ bool AddParsed(absl::string_view text, const ValueType& type, ValueTree* tree) {
   }
 }
 
+absl::Status CheckText(absl::string_view text, absl::string_view what) {
+  if (internal::IsUtf8(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, " is not UTF-8, which GGUF requires"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> EncodeValue(Value value, bool big_endian) {
@@ -165,7 +171,7 @@ absl::Status CheckValue(Value value) {
 }
 
 absl::Status CheckKeyName(absl::string_view name) {
-  if (!name.empty() && name.size() <= kMaxKeyNameBytes) return absl::OkStatus();
+  if (!name.empty() && name.size() <= kMaxKeyNameBytes) return CheckText(name, "the name of a key");
   return absl::InvalidArgumentError(
       absl::StrCat("the name of a key has ", name.size(), " bytes; wanted 1 to ", kMaxKeyNameBytes));
 }
@@ -187,7 +193,7 @@ absl::StatusOr<uint64_t> AlignmentOfValue(Value value) {
 }
 
 absl::Status CheckTensorName(absl::string_view name) {
-  if (name.size() < kLongName) return absl::OkStatus();
+  if (name.size() < kLongName) return CheckText(name, "its name");
   return absl::InvalidArgumentError(
       absl::StrCat("its name has ", name.size(), " bytes; ggml has room for ", kLongName - 1));
 }
@@ -199,6 +205,7 @@ absl::Status CheckRank(const TensorShape& shape) {
 }
 
 absl::StatusOr<ValueTree> ParseValue(absl::string_view text, const std::optional<Value>& old) {
+  CASK_RETURN_IF_ERROR(CheckText(text, "the text"));
   ValueTree tree;
   for (const ValueType& type : kValueTypes) {
     if (type.kind == ValueKind::kList || text.substr(0, type.name.size()) != type.name) continue;

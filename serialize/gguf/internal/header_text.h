@@ -28,19 +28,19 @@ absl::StatusOr<std::string> EncodeValue(Value value, bool big_endian);
 // OK if EncodeValue takes the value, or would take the array once it is read. Errors: the same.
 absl::Status CheckValue(Value value);
 
-// Errors: InvalidArgument for a name that is empty or too long.
+// Errors: InvalidArgument for a name that is empty, too long or not UTF-8.
 absl::Status CheckKeyName(absl::string_view name);
 // Errors: InvalidArgument for the keys of models in several files (FORMAT.md section 3.3), and for the padding.
 absl::Status CheckWritableKey(absl::string_view name, Value value);
 // The value of general.alignment. Errors: InvalidArgument for another type, and for a number that is not an alignment.
 absl::StatusOr<uint64_t> AlignmentOfValue(Value value);
-// What ggml refuses. Errors: InvalidArgument for a name of 64 bytes and more, or a rank above 4.
+// What ggml refuses. Errors: InvalidArgument for a name of 64 bytes and more or that is not UTF-8, or a rank above 4.
 absl::Status CheckTensorName(absl::string_view name);
 absl::Status CheckRank(const TensorShape& shape);
 
 // A value of the text that a user gives, "TYPE:VALUE" or VALUE: "uint32:7", "bool:true", "text:as it is". Without a
 // type it has that of `old`, the value that it replaces, if this is a number or a bool; else it is text.
-// Errors: InvalidArgument for a text that is not a value of the type, and for an `old` that is an array.
+// Errors: InvalidArgument for a text that is not UTF-8 or not a value of the type, and for an `old` that is an array.
 absl::StatusOr<ValueTree> ParseValue(absl::string_view text, const std::optional<Value>& old);
 
 class HeaderText {

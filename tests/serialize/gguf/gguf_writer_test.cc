@@ -181,6 +181,8 @@ TEST(GgufWriter, RefusesAndGoesOn) {
   const std::string long_name(64, 'n');
   EXPECT_THAT(writer.Declare(long_name, DType::kFloat32, TensorShape({1})),
               StatusIs(Code::kInvalidArgument, HasSubstr("its name has 64 bytes; ggml has room for 63")));
+  EXPECT_THAT(writer.Declare("\xff", DType::kFloat32, TensorShape({1})),
+              StatusIs(Code::kInvalidArgument, HasSubstr("its name is not UTF-8")));
   EXPECT_THAT(writer.Declare("u", DType::kUint8, TensorShape({1})),
               StatusIs(Code::kInvalidArgument, HasSubstr("m: tensor \"u\": GGUF files cannot hold uint8")));
   EXPECT_THAT(writer.Declare("r", DType::kFloat32, TensorShape({1, 1, 1, 1, 1})),
@@ -232,6 +234,9 @@ TEST(GgufWriter, RefusesValues) {
   odd.AddUint(48, 32);
   refused("general.alignment", std::move(odd), "power of two");
   EXPECT_THAT(writer.SetText("", "x"), StatusIs(Code::kInvalidArgument));
+  EXPECT_THAT(writer.SetText("\xff", "x"), StatusIs(Code::kInvalidArgument, HasSubstr("name of a key is not UTF-8")));
+  EXPECT_THAT(writer.SetText("k", "\xff"), StatusIs(Code::kInvalidArgument, HasSubstr("the text is not UTF-8")));
+  EXPECT_THAT(writer.SetParsed("k", "text:\xff"), StatusIs(Code::kInvalidArgument, HasSubstr("not UTF-8")));
   EXPECT_THAT(writer.SetText(std::string(65536, 'k'), "x"), StatusIs(Code::kInvalidArgument));
   EXPECT_THAT(writer.SetText("split.count", "x"), StatusIs(Code::kInvalidArgument, HasSubstr("several files")));
 }
@@ -481,7 +486,11 @@ TEST(GgufEdit, RefusesAndChangesNothing) {
   FileEdits edits;
   edits.renames = {{"plain", std::string(64, 'x')}};
   refused(edits, Code::kInvalidArgument, "m: tensor \"plain\" as");
+  edits.renames = {{"plain", "\xff"}};
+  refused(edits, Code::kInvalidArgument, "its name is not UTF-8");
   edits = {};
+  edits.set_metadata = {{"k", "\xff"}};
+  refused(edits, Code::kInvalidArgument, "m: key \"k\": the text is not UTF-8");
   edits.set_metadata = {{"k.u8", "256"}};
   refused(edits, Code::kInvalidArgument, "m: key \"k.u8\": is a uint8");
   edits.set_metadata = {{"k.texts", "x"}};
