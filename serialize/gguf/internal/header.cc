@@ -74,15 +74,19 @@ class ValueParser {
 
   absl::StatusOr<ValueTree::Id> Single(const ValueType& type) {
     CASK_RETURN_IF_ERROR(Charge(cursor_, kMemoryOfValue, memory_));
+    if (type.kind == ValueKind::kFloat && type.bits == 32) {
+      CASK_ASSIGN_OR_RETURN(const auto bits, cursor_.Number<uint32_t>());
+      return memory_->tree->AddFloat(NumberOfFloat(bits), type.bits);
+    }
     switch (type.bits) {
       case 8:
-        return Add<uint8_t, int8_t, float>(type);
+        return Add<uint8_t, int8_t>(type);
       case 16:
-        return Add<uint16_t, int16_t, float>(type);
+        return Add<uint16_t, int16_t>(type);
       case 32:
-        return Add<uint32_t, int32_t, float>(type);
+        return Add<uint32_t, int32_t>(type);
       case 64:
-        return Add<uint64_t, int64_t, double>(type);
+        return Add<uint64_t, int64_t>(type);
       default:
         break;
     }
@@ -91,15 +95,15 @@ class ValueParser {
     return memory_->tree->AddText(text);
   }
 
-  template <typename Unsigned, typename Signed, typename Float>
+  template <typename Unsigned, typename Signed>
   absl::StatusOr<ValueTree::Id> Add(const ValueType& type) {
     CASK_ASSIGN_OR_RETURN(const Unsigned bits, cursor_.Number<Unsigned>());
     if (type.kind == ValueKind::kUint) return memory_->tree->AddUint(bits, type.bits);
     if (type.kind == ValueKind::kInt) return memory_->tree->AddInt(static_cast<Signed>(bits), type.bits);
-    if (type.kind == ValueKind::kFloat && sizeof(Float) == sizeof bits) {
-      Float number;
-      std::memcpy(&number, &bits, sizeof number);
-      return memory_->tree->AddFloat(static_cast<double>(number), type.bits);
+    if (type.kind == ValueKind::kFloat) {
+      double number = 0;
+      std::memcpy(&number, &bits, sizeof bits);
+      return memory_->tree->AddFloat(number, type.bits);
     }
     if (bits > 1) return absl::DataLossError(absl::StrCat("a bool has the byte ", bits, ", not 0 or 1"));
     return memory_->tree->AddBool(bits == 1);

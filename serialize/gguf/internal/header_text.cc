@@ -79,8 +79,7 @@ void AppendValue(Value value, uint32_t type, bool big_endian, std::string* out) 
     const double wide = value.float_value();
     std::memcpy(&number, &wide, sizeof wide);
   } else if (has.kind == ValueKind::kFloat) {
-    const auto narrow = static_cast<float>(value.float_value());
-    std::memcpy(&number, &narrow, sizeof narrow);
+    number = BitsOfFloat(value.float_value());
   }
   switch (has.bits) {
     case 8:

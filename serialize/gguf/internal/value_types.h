@@ -3,7 +3,9 @@
 #ifndef TENSORCASK_SERIALIZE_GGUF_INTERNAL_VALUE_TYPES_H_
 #define TENSORCASK_SERIALIZE_GGUF_INTERNAL_VALUE_TYPES_H_
 
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/values/value.h"
@@ -46,6 +48,26 @@ inline bool IsPadding(absl::string_view name, Value value) {
 // True for the keys that say which part of a model a file is.
 inline bool IsSplitKey(absl::string_view name) {
   return name == "split.no" || name == "split.count" || name == "split.tensors.count";
+}
+
+// The number of a float32 with these bits, and back. A conversion of the processor would change a signalling NaN.
+inline double NumberOfFloat(uint32_t bits) {
+  float narrow;
+  std::memcpy(&narrow, &bits, sizeof narrow);
+  if (!std::isnan(narrow)) return static_cast<double>(narrow);
+  const uint64_t wide = uint64_t{bits & 0x80000000} << 32 | uint64_t{0x7ff} << 52 | uint64_t{bits & 0x7fffff} << 29;
+  double number;
+  std::memcpy(&number, &wide, sizeof number);
+  return number;
+}
+inline uint32_t BitsOfFloat(double number) {
+  const auto narrow = static_cast<float>(number);
+  uint32_t bits;
+  std::memcpy(&bits, &narrow, sizeof bits);
+  uint64_t wide;
+  std::memcpy(&wide, &number, sizeof wide);
+  const auto payload = static_cast<uint32_t>(wide >> 29 & 0x7fffff);
+  return std::isnan(number) && payload != 0 ? (bits & 0xff800000) | payload : bits;
 }
 
 // True for values that general.alignment may have.

@@ -89,7 +89,14 @@ TEST(GgufWriter, WritesWhatItReads) {
   for (int i = 0; i < 1000; ++i) items += file.Text(absl::StrCat("token ", i));
   file.AddKey("k.many", kGgufArray, file.Array(kGgufText, 1000, items));
   file.AddKey("k.flags", kGgufArray, file.Array(kGgufBool, 3, absl::string_view("\0\1\1", 3)));
-  file.AddKey("k.floats", kGgufArray, file.Array(kGgufFloat32, 1, file.Number(0.1f)));
+  std::string floats = file.Number(0.1f);
+  // NaNs, quiet and signalling, of either sign and with any payload.
+  for (const uint32_t bits : {0x7fc00000u, 0x7fa00001u, 0x7f800001u, 0xffbfffffu, 0xff812345u, 0xffffffffu}) {
+    floats += file.Number(bits);
+    file.AddKey(absl::StrCat("k.nan", bits), kGgufFloat32, file.Number(bits));
+  }
+  file.AddKey("k.nan", kGgufFloat64, file.Number<uint64_t>(0x7ff0000000000001));
+  file.AddKey("k.floats", kGgufArray, file.Array(kGgufFloat32, 7, floats));
   for (const GgufValueType type : {kGgufUint8, kGgufBool, kGgufText, kGgufFloat32, kGgufInt64}) {
     file.AddKey(absl::StrCat("k.none", static_cast<int>(type)), kGgufArray, file.Array(type, 0, ""));
   }
