@@ -23,8 +23,19 @@ const FileMetadata& ArchiveReader::file_metadata() const {
 
 absl::StatusOr<ValueTree> ArchiveReader::Values() const { return archive::TreeOfMetadata(file_metadata()); }
 
-absl::StatusOr<ValueTree> ArchiveReader::ReadFileArray(const FileArray& /*array*/) const {
-  return absl::InternalError(absl::StrCat(path(), ": the format ", format(), " leaves no arrays in the file"));
+namespace {
+
+absl::Status HasNoArrays(const ArchiveReader& archive) {
+  return absl::InternalError(
+      absl::StrCat(archive.path(), ": the format ", archive.format(), " leaves no arrays in the file"));
+}
+
+}  // namespace
+
+absl::StatusOr<ValueTree> ArchiveReader::ReadFileArray(const FileArray& /*array*/) const { return HasNoArrays(*this); }
+
+absl::StatusOr<std::string> ArchiveReader::ReadFileArrayBytes(const FileArray& /*array*/) const {
+  return HasNoArrays(*this);
 }
 
 absl::Status ArchiveReader::ForEachEntry(absl::FunctionRef<absl::Status(const ArchiveEntry&)> fn) const {

@@ -89,6 +89,8 @@ class ArchiveReader {
   virtual absl::StatusOr<ValueTree> Values() const;
   // The elements, as a list, of an array that Values() leaves in the file. Requires: `array` is from this archive.
   virtual absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const;
+  // The bytes of the same elements, as GgufReader::ReadArrayBytes has them.
+  virtual absl::StatusOr<std::string> ReadFileArrayBytes(const FileArray& array) const;
   absl::StatusOr<const ArchiveEntry*> Find(absl::string_view name) const;  // Errors: NotFound, with similar names
   // The names of the tensors that optimizers keep beside the variables they train, sorted (checkpoint/object_graph.h).
   // Errors: InvalidArgument for files that do not say which these are (the default); those of reading.

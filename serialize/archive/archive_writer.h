@@ -49,6 +49,8 @@ struct FileValue {
   std::string name;
   std::shared_ptr<const ValueTree> tree;
   ValueTree::Id id = 0;
+  // ArchiveReader::ReadFileArrayBytes of a value that is an array in a file (ValueKind::kFileArray); else null.
+  std::shared_ptr<const std::string> array_bytes = nullptr;
 
   Value value() const { return tree->value(id); }
 };

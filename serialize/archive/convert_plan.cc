@@ -35,6 +35,17 @@
 namespace tensorcask {
 namespace {
 
+absl::StatusOr<bool> AreEqual(const FileValue& a, const FileValue& b) {
+  if (a.array_bytes != nullptr && b.array_bytes != nullptr) {
+    const FileArray& in_a = a.value().file_array();
+    const FileArray& in_b = b.value().file_array();
+    return in_a.kind == in_b.kind && in_a.bits == in_b.bits && *a.array_bytes == *b.array_bytes;
+  }
+  CASK_ASSIGN_OR_RETURN(const std::string json_of_a, ValueToJson(a.value()));
+  CASK_ASSIGN_OR_RETURN(const std::string json_of_b, ValueToJson(b.value()));
+  return json_of_a == json_of_b;
+}
+
 class Planner {
  public:
   Planner(const ArchiveFormat& target, const ConvertOptions& options)
@@ -381,9 +392,8 @@ class Planner {
     if (!target_.HoldsValue(name, from.value())) return false;
     FileValue value{name, from.tree, from.id};
     if (from.value().kind() == ValueKind::kFileArray) {
-      CASK_ASSIGN_OR_RETURN(ValueTree array, source.ReadFileArray(from.value().file_array()));
-      value.id = array.root().id();
-      value.tree = std::make_shared<const ValueTree>(std::move(array));
+      CASK_ASSIGN_OR_RETURN(std::string bytes, source.ReadFileArrayBytes(from.value().file_array()));
+      value.array_bytes = std::make_shared<const std::string>(std::move(bytes));
     }
     const auto [first, is_new] = value_numbers_.emplace(name, plan_.values.size());
     if (is_new) {
@@ -391,9 +401,8 @@ class Planner {
       return true;
     }
     if (from.is_metadata) return true;  // compared as text
-    CASK_ASSIGN_OR_RETURN(const std::string json, ValueToJson(value.value()));
-    CASK_ASSIGN_OR_RETURN(const std::string first_json, ValueToJson(plan_.values[first->second].value()));
-    if (json == first_json) return true;
+    CASK_ASSIGN_OR_RETURN(const bool are_equal, AreEqual(value, plan_.values[first->second]));
+    if (are_equal) return true;
     const std::vector<ConvertLoss> losses = {
         {ConvertLoss::Kind::kFileMetadata, "",
          absl::StrCat(source.path(), ": the value ", Quoted(name), " differs from that of an earlier file")}};

@@ -73,6 +73,7 @@ class ReaderImpl {
 
   const std::string& path() const { return path_; }
   const Model& model() const { return *model_; }
+  const DecodeLimits& limits() const { return limits_; }
   const std::vector<GgufEntry>& entries() const { return entries_; }
   uint64_t header_bytes() const { return header_bytes_; }
 
@@ -256,7 +257,14 @@ const std::vector<std::string>& GgufReader::notes() const { return impl_->model(
 
 absl::StatusOr<ValueTree> GgufReader::ReadArray(const FileArray& array) const {
   const gguf::Part& first = impl_->model().parts[0];
-  return gguf::ReadFileArray(*first.file, array, first.header.big_endian);
+  absl::StatusOr<ValueTree> list = gguf::ReadFileArray(*first.file, array, first.header.big_endian, impl_->limits());
+  if (!list.ok()) return Annotate(list.status(), first.file->name());
+  return list;
+}
+
+absl::StatusOr<std::string> GgufReader::ReadArrayBytes(const FileArray& array) const {
+  const gguf::Part& first = impl_->model().parts[0];
+  return gguf::ReadArrayBytes(*first.file, array, first.header.big_endian);
 }
 
 absl::StatusOr<Tensor> GgufReader::Read(absl::string_view name) const {

@@ -100,8 +100,12 @@ class GgufReader {
   // than 64 elements is a FileArray, which ReadArray reads. Valid as long as this reader.
   Value values() const { return value_tree().root(); }
   const ValueTree& value_tree() const;
-  // The elements of such an array, as a list. Requires: `array` is one of values(). Errors: from errno.
+  // The elements of such an array, as a list, 64 bytes of memory each. Requires: `array` is one of values(). Errors:
+  // ResourceExhausted past max_memory_beyond_input + 16 x the array; from errno.
   absl::StatusOr<ValueTree> ReadArray(const FileArray& array) const;
+  // The bytes of the same elements, little-endian: a bool is a byte, a text its length (8 bytes) and its bytes.
+  // GgufWriter::SetArray takes them. Errors: from errno.
+  absl::StatusOr<std::string> ReadArrayBytes(const FileArray& array) const;
 
   // Sentences about unusual but harmless things: padding that is absent or not zero, bytes after the data, names that
   // ggml has no room for.

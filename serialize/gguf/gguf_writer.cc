@@ -62,7 +62,8 @@ class GgufWriter::Impl {
 
   absl::Status About(absl::string_view name, const absl::Status& status) const { return state_.About(name, status); }
 
-  absl::Status SetValue(absl::string_view name, Value value) {
+  // `array_bytes` are those of an array in a file.
+  absl::Status SetValue(absl::string_view name, Value value, absl::string_view array_bytes = {}) {
     CASK_RETURN_IF_ERROR(state_.status());
     const absl::Status set = [&]() -> absl::Status {
       if (sink_ != nullptr) return absl::FailedPreconditionError("metadata comes before the first Add");
@@ -71,7 +72,9 @@ class GgufWriter::Impl {
       if (name == gguf::kAlignmentKey) {
         CASK_ASSIGN_OR_RETURN(alignment_, gguf::AlignmentOfValue(value));
       }
-      CASK_ASSIGN_OR_RETURN(std::string typed, gguf::EncodeValue(value, /*big_endian=*/false));
+      CASK_ASSIGN_OR_RETURN(std::string typed, value.kind() == ValueKind::kFileArray
+                                                   ? gguf::EncodeArray(value.file_array(), array_bytes)
+                                                   : gguf::EncodeValue(value, /*big_endian=*/false));
       const auto [at, is_new] = key_numbers_.emplace(name, keys_.size());
       if (is_new) keys_.emplace_back(name, "");
       keys_[at->second].second = std::move(typed);
@@ -260,6 +263,10 @@ absl::Status GgufWriter::CheckBlocks(absl::string_view name, absl::string_view t
 absl::Status GgufWriter::CheckValue(Value value) { return gguf::CheckValue(value); }
 
 absl::Status GgufWriter::SetValue(absl::string_view name, Value value) { return impl_->SetValue(name, value); }
+
+absl::Status GgufWriter::SetArray(absl::string_view name, Value array, absl::string_view bytes) {
+  return impl_->SetValue(name, array, bytes);
+}
 
 absl::Status GgufWriter::SetText(absl::string_view name, absl::string_view text) {
   return impl_->SetParsed(name, absl::StrCat("text:", text), std::nullopt);

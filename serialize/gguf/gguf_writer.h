@@ -73,7 +73,7 @@ class GgufWriter {
   // The same for blocks of the type "q4_k" and so on, as bytes: the last size of `shape` is that of a row in bytes.
   static absl::Status CheckBlocks(absl::string_view name, absl::string_view type, const TensorShape& shape);
   // Errors: InvalidArgument for a value that GGUF has no type for. GGUF has numbers of the widths of C, bools, texts,
-  // and lists of one of these. An array in a file (ValueKind::kFileArray) can be held once it is read.
+  // and lists of one of these. SetArray takes an array in a file (ValueKind::kFileArray).
   static absl::Status CheckValue(Value value);
   // Checks that SetValue accepts this entry. Errors: those of SetValue, without path and name.
   static absl::Status CheckEntry(absl::string_view name, Value value);
@@ -85,6 +85,8 @@ class GgufWriter {
   // general.alignment that is not a uint32 and a power of two of at most 2^20, and for the keys of IsOfOneFile;
   // FailedPrecondition after the first declared tensor was added.
   absl::Status SetValue(absl::string_view name, Value value);
+  // The same for an array that is in another file, from GgufReader::ReadArrayBytes.
+  absl::Status SetArray(absl::string_view name, Value array, absl::string_view bytes);
   // Errors: also InvalidArgument for a text that is not UTF-8.
   absl::Status SetText(absl::string_view name, absl::string_view text);
   // Sets a key from text that may begin with a type: "uint32:7", "float32:0.5", "bool:true", or plain text. Without a

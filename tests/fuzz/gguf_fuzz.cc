@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,7 +34,10 @@ void CheckValues(const GgufReader& reader, size_t file_bytes) {
     if (value.kind() != ValueKind::kFileArray) continue;
     const FileArray& array = value.file_array();
     FUZZ_CHECK(array.offset <= file_bytes && array.stored_bytes <= file_bytes - array.offset, "array outside");
+    const absl::StatusOr<std::string> bytes = reader.ReadArrayBytes(array);
+    FUZZ_CHECK(bytes.ok() && bytes->size() == array.stored_bytes, bytes.status().ToString());
     const absl::StatusOr<ValueTree> elements = reader.ReadArray(array);
+    if (absl::IsResourceExhausted(elements.status())) continue;
     FUZZ_CHECK(elements.ok() && elements->root().size() == array.count, elements.status().ToString());
   }
 }

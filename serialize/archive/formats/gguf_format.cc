@@ -72,6 +72,9 @@ class GgufArchiveReader final : public archive::ListedReader<GgufReader> {
   const FileMetadata& file_metadata() const override { return metadata_; }
   absl::StatusOr<ValueTree> Values() const override { return reader_.value_tree(); }
   absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const override { return reader_.ReadArray(array); }
+  absl::StatusOr<std::string> ReadFileArrayBytes(const FileArray& array) const override {
+    return reader_.ReadArrayBytes(array);
+  }
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {
     TensorCounts counts;
@@ -160,7 +163,9 @@ class GgufArchiveWriter final : public ArchiveWriter {
     for (const FileValue& value : values) {
       const auto text = texts.find(value.name);
       if (text == texts.end()) {
-        CASK_RETURN_IF_ERROR(writer_.SetValue(value.name, value.value()));
+        CASK_RETURN_IF_ERROR(value.array_bytes != nullptr
+                                 ? writer_.SetArray(value.name, value.value(), *value.array_bytes)
+                                 : writer_.SetValue(value.name, value.value()));
       } else {
         CASK_RETURN_IF_ERROR(writer_.SetParsed(value.name, text->second, value.value()));
         texts.erase(text);

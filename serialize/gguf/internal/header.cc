@@ -333,16 +333,41 @@ absl::StatusOr<Header> ParseHeader(const ByteSource& source, const DecodeLimits&
   return header;
 }
 
-absl::StatusOr<ValueTree> ReadFileArray(const ByteSource& source, const FileArray& array, bool big_endian) {
+absl::StatusOr<ValueTree> ReadFileArray(const ByteSource& source, const FileArray& array, bool big_endian,
+                                        const DecodeLimits& limits) {
   ValueTree tree;
-  // The elements are in the file, and each takes a byte there at least.
-  ListingBudget enough(DecodeLimits(), /*bytes_per_index_byte=*/2 * kMemoryOfValue);
-  HeaderMemory memory{&tree, &enough};
+  ListingBudget budget(limits);
+  HeaderMemory memory{&tree, &budget};
   memory.counted_bytes = array.offset;
   HeaderCursor cursor(source, array.offset, big_endian);
   const ValueType type = {array.kind, array.kind == ValueKind::kBool ? 8 : array.bits, ""};
-  CASK_RETURN_IF_ERROR(ValueParser(&cursor, &memory).Items(type, array.count).status());
+  const absl::Status added = ValueParser(&cursor, &memory).Items(type, array.count).status();
+  if (absl::IsResourceExhausted(added)) {
+    return PastLimit(absl::StrCat("an array of ", array.count, " elements takes too much memory as a list"),
+                     "max_memory_beyond_input", limits.max_memory_beyond_input);
+  }
+  CASK_RETURN_IF_ERROR(added);
   return tree;
+}
+
+absl::StatusOr<std::string> ReadArrayBytes(const ByteSource& source, const FileArray& array, bool big_endian) {
+  std::string bytes;
+  if (big_endian && array.kind == ValueKind::kText) {
+    HeaderCursor cursor(source, array.offset, big_endian);
+    for (uint64_t i = 0; i < array.count; ++i) {
+      CASK_ASSIGN_OR_RETURN(const std::string text, cursor.Text(array.stored_bytes));
+      char length[kLengthBytes];
+      StoreLittleEndian<uint64_t>(text.size(), length);
+      bytes.append(length, kLengthBytes).append(text);
+    }
+    return bytes;
+  }
+  bytes.resize(static_cast<size_t>(array.stored_bytes));
+  CASK_RETURN_IF_ERROR(source.ReadAt(array.offset, absl::MakeSpan(&bytes[0], bytes.size())));
+  if (big_endian && array.bits > 8) {
+    SwapBytes(&bytes[0], static_cast<size_t>(array.count), static_cast<size_t>(array.bits) / 8);
+  }
+  return bytes;
 }
 
 }  // namespace tensorcask::gguf

@@ -70,7 +70,11 @@ absl::StatusOr<Header> ParseHeader(const ByteSource& source, const DecodeLimits&
 absl::StatusOr<TensorShape> ShapeInBytes(const TensorShape& shape, const ElementType& type);
 
 // The elements of an array that stayed in the file, as a list. Requires: ParseHeader made `array` of `source`.
-absl::StatusOr<ValueTree> ReadFileArray(const ByteSource& source, const FileArray& array, bool big_endian);
+// Errors: ResourceExhausted past max_memory_beyond_input + 16 x the array; from errno.
+absl::StatusOr<ValueTree> ReadFileArray(const ByteSource& source, const FileArray& array, bool big_endian,
+                                        const DecodeLimits& limits);
+// The bytes of the same elements in a little-endian file. Errors: from errno.
+absl::StatusOr<std::string> ReadArrayBytes(const ByteSource& source, const FileArray& array, bool big_endian);
 
 }  // namespace tensorcask::gguf
 

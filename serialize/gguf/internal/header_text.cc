@@ -67,6 +67,12 @@ absl::StatusOr<uint32_t> TypeOfItems(Value list) {
   return *type;
 }
 
+absl::StatusOr<uint32_t> TypeOfItems(const FileArray& array) {
+  const std::optional<uint32_t> type = TypeOf(array.kind, array.bits);
+  if (!type || *type == kArrayType) return NoType("an array of another kind");
+  return *type;
+}
+
 // Requires: TypeOf gives `type` for the value.
 void AppendValue(Value value, uint32_t type, bool big_endian, std::string* out) {
   const ValueType& has = kValueTypes[type];
@@ -158,12 +164,20 @@ absl::StatusOr<std::string> EncodeValue(Value value, bool big_endian) {
   return out;
 }
 
-absl::Status CheckValue(Value value) {
-  if (value.kind() == ValueKind::kFileArray) {
-    const FileArray& array = value.file_array();
-    const std::optional<uint32_t> type = TypeOf(array.kind, array.bits);
-    return type && *type != kArrayType ? absl::OkStatus() : NoType("an array of another kind");
+absl::StatusOr<std::string> EncodeArray(const FileArray& array, absl::string_view bytes) {
+  CASK_ASSIGN_OR_RETURN(const uint32_t of_items, TypeOfItems(array));
+  if (bytes.size() != array.stored_bytes) {
+    return absl::InvalidArgumentError("is an array whose elements are still in a file");
   }
+  std::string out;
+  AppendNumber(kArrayType, /*big_endian=*/false, &out);
+  AppendNumber(of_items, /*big_endian=*/false, &out);
+  AppendNumber<uint64_t>(array.count, /*big_endian=*/false, &out);
+  return out.append(bytes.data(), bytes.size());
+}
+
+absl::Status CheckValue(Value value) {
+  if (value.kind() == ValueKind::kFileArray) return TypeOfItems(value.file_array()).status();
   const std::optional<uint32_t> type = TypeOf(value.kind(), value.bits());
   if (!type) return NoType(value.kind() == ValueKind::kMap ? "a map" : "a value of another kind");
   return *type == kArrayType ? TypeOfItems(value).status() : absl::OkStatus();

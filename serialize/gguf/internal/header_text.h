@@ -25,7 +25,9 @@ namespace tensorcask::gguf {
 // Errors: InvalidArgument for a value that the format has no type for: bytes, maps, lists of lists or of values of
 // several types, numbers past 64 bits, arrays that are still in a file.
 absl::StatusOr<std::string> EncodeValue(Value value, bool big_endian);
-// OK if EncodeValue takes the value, or would take the array once it is read. Errors: the same.
+// The same for an array that is still in a file, from the bytes of its elements in a little-endian file.
+absl::StatusOr<std::string> EncodeArray(const FileArray& array, absl::string_view bytes);
+// OK if EncodeValue or EncodeArray takes the value. Errors: the same.
 absl::Status CheckValue(Value value);
 
 // Errors: InvalidArgument for a name that is empty, too long or not UTF-8.

@@ -278,6 +278,26 @@ TEST(GgufReader, LeavesLongArraysInTheFile) {
   }
 }
 
+// Small elements take much memory as a list.
+TEST(GgufReader, BoundsTheListsOfLongArrays) {
+  GgufFile file;
+  file.AddKey("bytes", kGgufArray, file.Array(kGgufUint8, 100'000, CountingBytes(100'000)));
+  GgufReaderOptions options;
+  for (const int64_t limit : {64 << 20, 1 << 20}) {
+    options.limits.max_memory_beyond_input = limit;
+    ASSERT_OK_AND_ASSIGN(const GgufReader reader, OpenGguf(file.Build(), options));
+    const FileArray& array = At(reader, "bytes").file_array();
+    ASSERT_OK_AND_ASSIGN(const std::string bytes, reader.ReadArrayBytes(array));
+    EXPECT_EQ(bytes, CountingBytes(100'000));
+    const absl::StatusOr<ValueTree> list = reader.ReadArray(array);
+    if (limit > 1 << 20) {
+      EXPECT_OK(list);
+    } else {
+      EXPECT_THAT(list, StatusIs(Code::kResourceExhausted, HasSubstr("m.gguf: an array of 100000 elements takes too")));
+    }
+  }
+}
+
 TEST(GgufReader, NotesWhatIsUnusual) {
   GgufFile file;
   file.AddTensor("w", {1}, 0, CountingBytes(4));

@@ -127,6 +127,43 @@ TEST(GgufWriter, WritesWhatItReads) {
   }
 }
 
+// Without a tree of values, from either byte order.
+TEST(GgufWriter, CopiesArraysFromAFile) {
+  std::string written[2];
+  for (const bool big_endian : {false, true}) {
+    GgufFile file;
+    file.big_endian = big_endian;
+    std::string bytes, shorts, floats, texts;
+    for (int i = 0; i < 100; ++i) {
+      bytes += file.Number(static_cast<uint8_t>(i));
+      shorts += file.Number(static_cast<int16_t>(-i));
+      floats += file.Number(static_cast<uint32_t>(0x7fa00000 + i));  // signalling NaNs
+      texts += file.Text(absl::StrCat("text \xff ", i));
+    }
+    file.AddKey("bytes", kGgufArray, file.Array(kGgufUint8, 100, bytes));
+    file.AddKey("shorts", kGgufArray, file.Array(kGgufInt16, 100, shorts));
+    file.AddKey("floats", kGgufArray, file.Array(kGgufFloat32, 100, floats));
+    file.AddKey("texts", kGgufArray, file.Array(kGgufText, 100, texts));
+    file.AddKey("flags", kGgufArray, file.Array(kGgufBool, 100, std::string(100, '\1')));
+    ASSERT_OK_AND_ASSIGN(const GgufReader reader, OpenGguf(file.Build()));
+    MemoryFileSystem files;
+    ASSERT_OK_AND_ASSIGN(GgufWriter writer, GgufWriter::Create("m", In(&files)));
+    for (size_t i = 0; i < reader.values().size(); ++i) {
+      const absl::string_view name = reader.values().key(i).text();
+      const Value array = reader.values().entry(i);
+      EXPECT_THAT(writer.SetValue(name, array), StatusIs(Code::kInvalidArgument, HasSubstr("still in a file")));
+      ASSERT_OK_AND_ASSIGN(const std::string content, reader.ReadArrayBytes(array.file_array()));
+      ASSERT_OK(writer.SetArray(name, array, content));
+    }
+    ASSERT_OK(writer.Finish());
+    written[big_endian ? 1 : 0] = Content(files, "m");
+    if (!big_endian) {
+      EXPECT_EQ(absl::string_view(written[0]).substr(0, file.Build().size()), file.Build());
+    }
+  }
+  EXPECT_EQ(written[0], written[1]);
+}
+
 TEST(GgufWriter, GivesTheBlocksOfAReaderAsBytes) {
   ASSERT_OK_AND_ASSIGN(const GgufReader reader, OpenGguf(SmallGguf().Build()));
   const GgufReader bytes = reader.BlocksAsBytes();
