@@ -271,6 +271,25 @@ class Files(Archives):
             self.assertIn("is not UTF-8, which GGUF requires", done.stderr)
         self.assertEqual(read(source), old)
 
+    def test_every_key_is_copied_with_its_type(self):
+        tensors = {"w": ([1], 24, b"a")}
+        last = {"z.n": ("uint32", 5), "z.list": ("int8", [1, -2])}
+        for name, keys in (
+            ("many", {f"k{i:05}": ("uint8", i % 256) for i in range(70000)}),
+            ("a large text", {"k": ("text", "x" * (65 << 20))}),
+            ("long names", {f"{i:03}" + "n" * 65000: ("uint8", 1) for i in range(300)}),
+        ):
+            with self.subTest(name):
+                source = self.put("source.gguf", gguf({**keys, **last}, tensors))
+                done = run("convert", "--overwrite", source, self.path("copy.gguf"))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertTrue(read(self.path("copy.gguf")) == read(source))  # without a message of the bytes
+        source = self.put("source.gguf", gguf({f"k{i:05}": ("uint8", i % 256) for i in range(70000)}, tensors))
+        done = run("convert", source, self.path("m.safetensors"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.good("convert", "--overwrite", "--unset", "format", self.path("m.safetensors"), self.path("copy.gguf"))
+        self.assertTrue(read(self.path("copy.gguf")) == read(source))
+
     def test_edit(self):
         out = self.good("edit", "--rename", "q=blocks", "--set", "tiny.layers=9", "--set", "tiny.new=bool:true",
                         "--unset", "tokens", self.small)  # fmt: skip

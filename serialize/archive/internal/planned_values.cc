@@ -18,10 +18,12 @@
 namespace tensorcask::archive {
 namespace {
 
+// What a tree may take beyond its own size. A flat map whose values nothing shares takes no more than its own size.
 constexpr uint64_t kMaxVisited = uint64_t{1} << 22;
-constexpr size_t kMaxListed = 65536;
-constexpr size_t kMaxPathBytes = size_t{16} << 20;
+constexpr uint64_t kMaxListed = 65536;
+constexpr uint64_t kMaxPathBytes = uint64_t{16} << 20;
 constexpr uint64_t kMaxCost = uint64_t{1} << 22;  // the limit for making texts
+constexpr uint64_t kValueBytes = 16;              // of the tree, fewer than each value takes
 
 size_t PathBytes(absl::Span<const PathStep> path) {
   size_t bytes = 0;
@@ -32,14 +34,13 @@ size_t PathBytes(absl::Span<const PathStep> path) {
 // Takes what the text of `value` costs from *budget. Values may be shared, so a small file could have many of a large
 // one. False: too much.
 bool Spend(Value value, uint64_t* budget) {
-  constexpr uint64_t kTextBytes = 16;
   const auto spend = [budget](uint64_t cost) {
     const bool fits = cost <= *budget;
     *budget -= std::min(cost, *budget);
     return fits;
   };
   const auto cost_of = [](Value one) {
-    return uint64_t{1} + (one.kind() == ValueKind::kText ? one.text().size() / kTextBytes : 0);
+    return uint64_t{1} + (one.kind() == ValueKind::kText ? one.text().size() / kValueBytes : 0);
   };
   if (value.size() == 0 || value.kind() == ValueKind::kMap) return spend(cost_of(value));
   if (!spend(value.size())) return false;
@@ -77,7 +78,7 @@ class Lister {
   template <typename Visit>
   void Walk(Visit visit) {
     visited_ = 0;
-    uint64_t budget = kMaxCost;
+    uint64_t budget = kMaxCost + 2 * bytes_;  // a name is read twice
     const bool keeps_values = target_.traits().values;
     const auto enters = [&](absl::Span<const PathStep> path, Value value) {
       if (value.kind() == ValueKind::kMap) return true;
@@ -86,7 +87,7 @@ class Lister {
       budget -= std::min<uint64_t>(budget, PathBytes(path));
       return !target_.HoldsValue(JoinedName(path), value);
     };
-    result_.are_many = !ForEachValue(tree_->root(), kMaxVisited, enters, visit);
+    result_.are_many = !ForEachValue(tree_->root(), kMaxVisited + bytes_ / kValueBytes, enters, visit);
   }
 
   void Add(absl::Span<const PathStep> path, Value value) {
@@ -94,13 +95,13 @@ class Lister {
     if (value.kind() == ValueKind::kTensor) return;
     const size_t bytes = PathBytes(path);
     const bool is_cheap = Spend(value, &budget_);
-    if (!is_cheap || result_.values.size() == kMaxListed || bytes > kMaxPathBytes - name_bytes_) {
+    if (!is_cheap || result_.values.size() >= kMaxListed + bytes_ / kValueBytes || bytes > name_bytes_left_) {
       budget_ = 0;
-      name_bytes_ = kMaxPathBytes;
+      name_bytes_left_ = 0;
       ++result_.num_more;
       return;
     }
-    name_bytes_ += bytes;
+    name_bytes_left_ -= bytes;
     SourceValue listed{JoinedName(path), tree_, value.id(), false};
     const auto text = source_.file_metadata().find(listed.name);
     const bool has_text = text != source_.file_metadata().end();
@@ -143,11 +144,12 @@ class Lister {
   const ArchiveReader& source_;
   const ArchiveFormat& target_;
   const std::shared_ptr<const ValueTree> tree_;
+  const uint64_t bytes_ = tree_->memory_bytes();
   SourceValues result_;
   absl::flat_hash_map<std::string, size_t> numbers_;  // by name
   size_t num_shared_ = 0;
-  size_t name_bytes_ = 0;
-  uint64_t budget_ = kMaxCost;
+  uint64_t name_bytes_left_ = kMaxPathBytes + bytes_;
+  uint64_t budget_ = kMaxCost + bytes_ / kValueBytes;
   size_t visited_ = 0;
 };
 

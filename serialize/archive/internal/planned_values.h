@@ -27,7 +27,8 @@ struct SourceValue {
 };
 
 struct SourceValues {
-  // At most 65,536, and 16 MiB of names; fewer if it would take long to make texts of them.
+  // All values of a flat map whose values nothing shares, such as the metadata of GGUF. Of another tree there are at
+  // most 65,536 and one for each 16 bytes of the tree, and fewer if it would take long to make texts of them.
   std::vector<SourceValue> values;
   uint64_t num_more = 0;       // values that are not in the list
   bool are_many = false;       // there are even more, which were not counted

@@ -15,8 +15,9 @@
 namespace tensorcask::archive {
 namespace {
 
-// A small text may be a list of many values: this is the most memory for values that are not texts.
+// A small text may be a list of many values: this is the most memory for them beside that for single values.
 constexpr uint64_t kMaxTypedBytes = uint64_t{64} << 20;
+constexpr uint64_t kEntryBytes = 64;  // of a key and a single value, beside their texts
 
 // "value int epoch"; false for another line.
 bool ParseLine(absl::string_view line, std::string* name, TypedText* typed) {
@@ -61,12 +62,15 @@ ValueTree TreeOfMetadata(const FileMetadata& metadata) {
   const ValueTable table = ReadValueTable(metadata);
   ValueTree tree;
   std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
+  uint64_t max_bytes = kMaxTypedBytes;
   for (const auto& [key, text] : metadata) {
     if (key == kValueTableKey) continue;
+    max_bytes += kEntryBytes + key.size() + text.size();
     const auto typed = table.find(key);
     std::optional<ValueTree::Id> value;
-    if (typed != table.end() && tree.memory_bytes() < kMaxTypedBytes)
+    if (typed != table.end() && tree.memory_bytes() < max_bytes) {
       value = AddValueOfText(text, typed->second.type, &tree);
+    }
     const ValueTree::Id id = value.has_value() ? *value : tree.AddText(text);
     entries.emplace_back(tree.AddText(key), id);
   }
