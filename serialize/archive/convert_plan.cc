@@ -334,7 +334,7 @@ class Planner {
     for (const auto& [key, value] : source.file_metadata()) {
       const auto line = values.find(key);
       if (line != values.end() && line->second.is_value) continue;  // no metadata before, and noted
-      if (key == "format" || key == archive::kValueTableKey) continue;
+      if (archive::NamesFramework(key, value) || key == archive::kValueTableKey) continue;
       if (options_.unset_metadata.count(key) == 0) keys.push_back(key);
     }
     if (keys.empty()) return absl::OkStatus();

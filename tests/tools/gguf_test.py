@@ -290,6 +290,14 @@ class Files(Archives):
         self.good("convert", "--overwrite", "--unset", "format", self.path("m.safetensors"), self.path("copy.gguf"))
         self.assertTrue(read(self.path("copy.gguf")) == read(source))
 
+    def test_a_key_format_is_metadata_unless_it_names_a_framework(self):
+        for value, lost in (("precious", True), ("pt", False)):
+            source = self.put("f.gguf", gguf({"format": ("text", value)}, {"w": ([4], 0, bytes(16))}))
+            for name in ("f.npz", "f.npy", "f.tfrecord"):
+                done = run("convert", "--overwrite", source, self.path(name))
+                self.assertEqual(done.returncode, 1 if lost else 0, done.stderr)
+                self.assertEqual('the file has metadata ("format"), which' in done.stderr, lost)
+
     def test_edit(self):
         out = self.good("edit", "--rename", "q=blocks", "--set", "tiny.layers=9", "--set", "tiny.new=bool:true",
                         "--unset", "tokens", self.small)  # fmt: skip
