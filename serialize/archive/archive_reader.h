@@ -87,6 +87,9 @@ class ArchiveReader {
   // The values of the file as a tree, in which a tensor is its number in entries(). By default the entries of
   // file_metadata(). Each call makes the tree.
   virtual absl::StatusOr<ValueTree> Values() const;
+  // True if the file has the types of its metadata, as GGUF does. Else an entry "tensorcask.values" may have them
+  // (internal/value_table.h).
+  virtual bool has_types_of_metadata() const { return false; }
   // The elements, as a list, of an array that Values() leaves in the file. Requires: `array` is from this archive.
   virtual absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const;
   // The bytes of the same elements, as GgufReader::ReadArrayBytes has them.

@@ -195,7 +195,11 @@ class Planner {
     // A file of the same format is the one that the new file is made of.
     const bool has_base = sources_.size() == 1 && sources_[0]->format() == target_.name();
     if (has_base) metadata.source = sources_[0];
-    CASK_ASSIGN_OR_RETURN(const std::vector<MetadataNotHeld> not_held, target_.CheckMetadata(metadata));
+    CASK_ASSIGN_OR_RETURN(std::vector<MetadataNotHeld> not_held, target_.CheckMetadata(metadata));
+    if (!traits_.values && plan_.file_metadata.count(archive::kValueTableKey) != 0) {
+      not_held.push_back(
+          {archive::kValueTableKey, absl::InvalidArgumentError("this name is reserved for the types of the metadata")});
+    }
     std::vector<ConvertLoss> losses;
     for (const MetadataNotHeld& one : not_held) {
       const bool is_set = options_.set_metadata.count(one.key) != 0;
@@ -330,11 +334,11 @@ class Planner {
                                                      " file cannot hold"));
     }
     std::vector<absl::string_view> keys;
-    const archive::ValueTable values = archive::ReadValueTable(source.file_metadata());
+    const archive::ValueTable values = archive::ReadValueTable(source);
     for (const auto& [key, value] : source.file_metadata()) {
       const auto line = values.find(key);
       if (line != values.end() && line->second.is_value) continue;  // no metadata before, and noted
-      if (archive::NamesFramework(key, value) || key == archive::kValueTableKey) continue;
+      if (archive::NamesFramework(key, value) || archive::IsValueTable(source, key)) continue;
       if (options_.unset_metadata.count(key) == 0) keys.push_back(key);
     }
     if (keys.empty()) return absl::OkStatus();
@@ -353,7 +357,7 @@ class Planner {
     CASK_ASSIGN_OR_RETURN(const archive::SourceValues found, archive::ValuesOf(source, target_));
     const std::vector<std::string> include = archive::NamesFirst(options_.include, source.entries());
     const std::vector<std::string> exclude = archive::NamesFirst(options_.exclude, source.entries());
-    const archive::ValueTable of_source = archive::ReadValueTable(source.file_metadata());
+    const archive::ValueTable of_source = archive::ReadValueTable(source);
     const auto prefix = options_.prefixes.find(&source);
     NotCopied left_out{&source, found.num_more, found.are_many, {}};
     among_tensors_ = among_tensors_ || found.among_tensors;
@@ -439,7 +443,7 @@ class Planner {
   // Errors: InvalidArgument for a key that another source has with another value, unless the options decide.
   absl::Status MergeFileMetadata(const ArchiveReader& source) {
     for (const auto& [key, value] : source.file_metadata()) {
-      if (key == archive::kValueTableKey || options_.unset_metadata.count(key) != 0) continue;
+      if (archive::IsValueTable(source, key) || options_.unset_metadata.count(key) != 0) continue;
       CASK_RETURN_IF_ERROR(MergeEntry(source, key, value));
     }
     return absl::OkStatus();

@@ -298,6 +298,27 @@ class Files(Archives):
                 self.assertEqual(done.returncode, 1 if lost else 0, done.stderr)
                 self.assertEqual('the file has metadata ("format"), which' in done.stderr, lost)
 
+    def test_a_key_with_the_name_of_the_table_of_values_is_metadata(self):
+        tensors = {"w": ([4], 0, bytes(16))}
+        for value in (("text", "precious text"), ("text", "value int a"), ("uint32", 5), ("uint8", [1, 2])):
+            with self.subTest(value):
+                source = self.put("t.gguf", gguf({"tensorcask.values": value, "a": ("text", "1")}, tensors))
+                self.good("convert", "--overwrite", source, self.path("copy.gguf"))
+                self.assertEqual(read(self.path("copy.gguf")), read(source))
+                done = run("convert", source, self.path("t.npz"))
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn('the file has metadata ("a"', done.stderr)
+                for name in ("t.safetensors",) if isinstance(value[1], list) else ("t.safetensors", "t.pt"):
+                    done = run("convert", source, self.path(name))
+                    self.assertEqual((done.returncode, done.stdout), (1, ""))
+                    self.assertIn('t.gguf: the metadata "tensorcask.values": this name is reserved for the types of the metadata; '
+                                  "a ", done.stderr)  # fmt: skip
+                    self.good("convert", "--unset", "tensorcask.values", source, self.path(name))
+                    self.good("convert", "--overwrite", self.path(name), self.path("back.gguf"))
+                    values = self.values(self.path("back.gguf"))
+                    self.assertEqual((values["a"], "tensorcask.values" in values), ("1", False))
+                    os.remove(self.path(name))
+
     def test_edit(self):
         out = self.good("edit", "--rename", "q=blocks", "--set", "tiny.layers=9", "--set", "tiny.new=bool:true",
                         "--unset", "tokens", self.small)  # fmt: skip

@@ -70,6 +70,7 @@ class GgufArchiveReader final : public archive::ListedReader<GgufReader> {
 
   absl::string_view format() const override { return "gguf"; }
   const FileMetadata& file_metadata() const override { return metadata_; }
+  bool has_types_of_metadata() const override { return true; }
   absl::StatusOr<ValueTree> Values() const override { return reader_.value_tree(); }
   absl::StatusOr<ValueTree> ReadFileArray(const FileArray& array) const override { return reader_.ReadArray(array); }
   absl::StatusOr<std::string> ReadFileArrayBytes(const FileArray& array) const override {

@@ -68,6 +68,7 @@ class Hdf5ArchiveReader final : public archive::ForwardingReader<Hdf5Reader> {
   const std::string& path() const override { return reader().path(); }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
   const FileMetadata& file_metadata() const override { return metadata_; }
+  bool has_types_of_metadata() const override { return true; }
 
   absl::StatusOr<ValueTree> Values() const override {
     ValueTree tree = reader().value_tree();

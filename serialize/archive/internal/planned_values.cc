@@ -122,7 +122,7 @@ class Lister {
 
   // What the metadata has beside Values(), as it has values of a file that the tensors came from.
   void AddTyped() {
-    const ValueTable table = ReadValueTable(source_.file_metadata());
+    const ValueTable table = ReadValueTable(source_);
     if (table.empty()) return;
     const auto typed = std::make_shared<const ValueTree>(TreeOfMetadata(source_.file_metadata()));
     absl::flat_hash_map<std::string, SourceValue*> listed;
@@ -184,7 +184,7 @@ std::string ValuesNotCopied(absl::string_view path, uint64_t count, bool are_man
 
 absl::StatusOr<std::string> NoteNotCopied(const ArchiveReader& source, const ArchiveFormat& target) {
   CASK_ASSIGN_OR_RETURN(const SourceValues of_source, ValuesOf(source, target));
-  const ValueTable table = ReadValueTable(source.file_metadata());
+  const ValueTable table = ReadValueTable(source);
   std::vector<std::string> names;
   for (const SourceValue& value : of_source.values) {
     const auto line = table.find(value.name);

@@ -47,6 +47,14 @@ ValueTable ReadValueTable(const FileMetadata& metadata) {
   return table;
 }
 
+ValueTable ReadValueTable(const ArchiveReader& source) {
+  return source.has_types_of_metadata() ? ValueTable() : ReadValueTable(source.file_metadata());
+}
+
+bool IsValueTable(const ArchiveReader& source, absl::string_view key) {
+  return key == kValueTableKey && !source.has_types_of_metadata();
+}
+
 void AddValueTable(const ValueTable& table, FileMetadata* metadata) {
   std::string lines;
   for (const auto& [name, typed] : table) {

@@ -1,4 +1,5 @@
-// Values in the metadata of formats that keep only text beside their tensors, such as safetensors.
+// Values in the metadata of formats that keep only text beside their tensors, such as safetensors. In other formats,
+// such as GGUF, a key with the name of the table is an ordinary key (ArchiveReader::has_types_of_metadata).
 //
 // Each value is an entry of the metadata: its path, and its text (serialize/values/value_text.h). One more entry,
 // kValueTableKey, says which entries these are, because a text may look like a number. It has a line for each of them,
@@ -18,6 +19,7 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
 #include "tensorcask/serialize/values/value.h"
 
@@ -35,6 +37,10 @@ using ValueTable = std::map<std::string, TypedText>;
 
 // The lines of the table whose entries are in `metadata` and have a text of the type.
 ValueTable ReadValueTable(const FileMetadata& metadata);
+// The same of the metadata of a file; nothing if it has types without a table.
+ValueTable ReadValueTable(const ArchiveReader& source);
+// True if `key` of the metadata of `source` is the table.
+bool IsValueTable(const ArchiveReader& source, absl::string_view key);
 
 // Adds the table to *metadata, without lines for other entries. Without lines there is no table.
 void AddValueTable(const ValueTable& table, FileMetadata* metadata);
