@@ -1,10 +1,13 @@
 #include "tensorcask/serialize/archive/archive_format.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace tensorcask {
 
@@ -72,6 +75,11 @@ absl::StatusOr<ArchiveSalvage> ArchiveFormat::Salvage(const std::string& path, c
                                                       const ArchiveWriterOptions& /*write*/,
                                                       const std::function<bool()>& /*keep_going*/) const {
   return absl::NotFoundError(absl::StrCat(path, ": format ", name(), " has no salvage of its own"));
+}
+
+bool archive::IsFrameworkNote(absl::string_view key, absl::string_view value) {
+  constexpr absl::string_view kFrameworks[] = {"flax", "jax", "mlx", "np", "numpy", "paddle", "pt", "tf"};
+  return key == "format" && std::find(std::begin(kFrameworks), std::end(kFrameworks), value) != std::end(kFrameworks);
 }
 
 std::vector<MetadataNotHeld> archive::MetadataRefusedBy(

@@ -232,6 +232,10 @@ namespace archive {
 // For ArchiveFormat::CheckMetadata: the entries of the sources and of the caller that check(key, value) refuses.
 std::vector<MetadataNotHeld> MetadataRefusedBy(
     const MetadataForFile& metadata, absl::FunctionRef<absl::Status(const std::string&, const std::string&)> check);
+
+// True for the note in the metadata of safetensors files that names the framework of the tensors ("format": "pt"),
+// which says nothing about a copy of them.
+bool IsFrameworkNote(absl::string_view key, absl::string_view value);
 }  // namespace archive
 
 using ArchiveFormats = absl::Span<const ArchiveFormat* const>;

@@ -338,7 +338,7 @@ class Planner {
     for (const auto& [key, value] : source.file_metadata()) {
       const auto line = values.find(key);
       if (line != values.end() && line->second.is_value) continue;  // no metadata before, and noted
-      if (archive::NamesFramework(key, value) || archive::IsValueTable(source, key)) continue;
+      if (archive::IsFrameworkNote(key, value) || archive::IsValueTable(source, key)) continue;
       if (options_.unset_metadata.count(key) == 0) keys.push_back(key);
     }
     if (keys.empty()) return absl::OkStatus();

@@ -12,7 +12,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/byte_sink.h"
@@ -29,8 +28,6 @@
 
 namespace tensorcask::onnx {
 namespace {
-
-constexpr absl::string_view kFieldKeys = "onnx.";  // where keys of the metadata begin that are fields of the model
 
 class ModelEditor {
  public:
@@ -55,12 +52,15 @@ class ModelEditor {
   using Scoped = std::pair<int, std::string>;  // a name in a scope
 
   absl::Status Plan() {
-    if (LookAtMessage(*file_) != MessageKind::kModel) {
+    // What has fields of no known message may be a model with new ones: the walk says what is wrong.
+    const MessageKind kind = LookAtMessage(*file_);
+    if (kind != MessageKind::kModel && kind != MessageKind::kUnknown) {
       return absl::UnimplementedError(
           "is not an ONNX model, but a tensor or a sequence in a file of its own, which is not edited; convert it");
     }
     WalkOptions walk;
     walk.limits = options_.limits;
+    walk.other_side_files = true;
     CASK_ASSIGN_OR_RETURN(found_, FindTensors(*file_, MessageKind::kModel, walk));
     CASK_RETURN_IF_ERROR(CheckFolder());
     CASK_RETURN_IF_ERROR(CheckMetadata());
@@ -73,18 +73,20 @@ class ModelEditor {
   absl::Status CheckFolder() const {
     if (options_.output.empty() || FolderOf(options_.output) == FolderOf(file_->name())) return absl::OkStatus();
     for (const FoundTensor& tensor : found_.tensors) {
-      if (tensor.message.data != TensorMessage::Data::kExternal) continue;
+      if (!tensor.message.is_beside) continue;
       return absl::FailedPreconditionError(absl::StrCat("the elements of ", Quoted(tensor.name()),
                                                         " are in a file beside it: the result belongs in the same "
                                                         "folder; convert joins or moves such files"));
     }
-    return absl::OkStatus();
+    if (found_.other_side_files.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("the elements of an attribute are in the file ",
+                                                      Quoted(found_.other_side_files[0]),
+                                                      " beside it: the result belongs in the same folder"));
   }
 
   absl::Status CheckMetadata() const {
     const auto check = [](absl::string_view key, absl::string_view value) -> absl::Status {
-      const absl::string_view why = absl::StartsWith(key, kFieldKeys)
-                                        ? "is a field of the model, and none of its metadata_props"
+      const absl::string_view why = IsFieldKey(key) ? "is a field of the model, and none of its metadata_props"
                                     : internal::IsUtf8(key) && internal::IsUtf8(value) ? ""
                                                                                        : "is not UTF-8";
       return why.empty() ? absl::OkStatus()

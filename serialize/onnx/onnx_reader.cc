@@ -67,6 +67,8 @@ bool OnnxReader::LooksLikeOnnx(const ByteSource& file, bool also_tensors) {
   return kind == onnx::MessageKind::kModel || (also_tensors && kind != onnx::MessageKind::kUnknown);
 }
 
+bool OnnxReader::IsFieldKey(absl::string_view key) { return onnx::IsFieldKey(key); }
+
 OnnxReader::OnnxReader(std::unique_ptr<const ReaderImpl> impl) : impl_(std::move(impl)) {}
 OnnxReader::OnnxReader(OnnxReader&&) noexcept = default;
 OnnxReader& OnnxReader::operator=(OnnxReader&&) noexcept = default;

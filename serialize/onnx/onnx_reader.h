@@ -99,6 +99,9 @@ class OnnxReader {
   // few KiB for each of the first fields. For programs that tell formats apart by content.
   static bool LooksLikeOnnx(const ByteSource& file, bool also_tensors);
 
+  // True for a key of metadata() that is not one of metadata_props: a field of the model, or a sparse tensor.
+  static bool IsFieldKey(absl::string_view key);
+
   OnnxReader(OnnxReader&&) noexcept;
   OnnxReader& operator=(OnnxReader&&) noexcept;
   ~OnnxReader();

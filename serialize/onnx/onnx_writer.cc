@@ -16,6 +16,8 @@
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/piece_buffer.h"
 #include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/io/replaced_files.h"
+#include "tensorcask/serialize/onnx/internal/external_data.h"
 #include "tensorcask/serialize/onnx/internal/model_layout.h"
 #include "tensorcask/serialize/onnx/internal/model_walk.h"
 #include "tensorcask/serialize/onnx/internal/new_message.h"
@@ -28,6 +30,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/utf8.h"
 #include "tensorcask/tensor/strided/compare.h"
 
 namespace tensorcask {
@@ -80,16 +83,15 @@ class OnnxWriter::Impl {
     onnx::WalkOptions walk;
     walk.limits = options_.limits;
     walk.enclosing = true;
+    walk.other_side_files = true;
     walk.constants = options_.constants;
     CASK_ASSIGN_OR_RETURN(found_, onnx::FindTensors(*base_, onnx::MessageKind::kModel, walk));
-    if (options_.use_side_file && !options_.side_file.empty()) {
-      CASK_RETURN_IF_ERROR(Annotate(ContainedName(options_.side_file).status(), "the name of the side file"));
-      if (options_.side_file == onnx::NameInFolder(path_)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(path_, ": is the model, so it cannot be the name of a side file"));
-      }
-    }
-    return absl::OkStatus();
+    if (!options_.use_side_file) return absl::OkStatus();
+    const std::string name =
+        options_.side_file.empty() ? absl::StrCat(onnx::NameInFolder(path_), onnx::kSideFileEnd) : options_.side_file;
+    CASK_ASSIGN_OR_ANNOTATE(side_name_, onnx::ParseLocation(name), "the name of the side file");
+    if (side_name_ != onnx::NameInFolder(path_)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": is the model, so it cannot be the name of a side file"));
   }
 
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape) {
@@ -101,6 +103,9 @@ class OnnxWriter::Impl {
     }
     if (!numbers_.emplace(name, planned_.size()).second) {
       return About(name, absl::AlreadyExistsError("was declared before"));
+    }
+    if (!reader_ && !internal::IsUtf8(name)) {
+      return About(name, absl::InvalidArgumentError("its name is not UTF-8, which names of ONNX are"));
     }
     Planned tensor;
     tensor.name = std::string(name);
@@ -121,8 +126,10 @@ class OnnxWriter::Impl {
         return absl::InvalidArgumentError(absl::StrCat("the base has the value ", Quoted(old->second),
                                                        ", which stays; it cannot be ", Quoted(value)));
       }
-      if (absl::StartsWith(key, "onnx."))
+      if (onnx::IsFieldKey(key)) {
         return absl::InvalidArgumentError("is not an entry of metadata_props, and the base lacks it");
+      }
+      if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) return absl::InvalidArgumentError("is not UTF-8");
       onnx::AppendMetadata(key, value, &metadata_);
       return absl::OkStatus();
     }();
@@ -133,6 +140,7 @@ class OnnxWriter::Impl {
     CASK_RETURN_IF_ERROR(EnsureStarted());
     if (!options_.overwrite) return ReplacedFiles();
     CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, ReplacedFileAt(path_, options_.file_system));
+    if (reader_) CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, {FilesOfBase()}, options_.file_system));
     if (reader_ && reader_->path() == path_) {
       for (const std::string& file : reader_->side_files()) {
         replaced.notes.push_back(absl::StrCat(file, " stays, with elements of the old model"));
@@ -220,6 +228,7 @@ class OnnxWriter::Impl {
 
   absl::Status StartModel() {
     CASK_RETURN_IF_ERROR(FindInBase());
+    CASK_RETURN_IF_ERROR(CheckOtherSideFiles());
     AddSideFilesOfBase();
     std::vector<size_t> in_order;  // positions in planned_, without those of strings
     for (size_t i = 0; i < planned_.size(); ++i) {
@@ -273,6 +282,15 @@ class OnnxWriter::Impl {
                                                    num_odd > odd.size() ? "; ..." : ""));
   }
 
+  // What the list of tensors does not give stays where it is, and its location is relative to the folder of the model.
+  absl::Status CheckOtherSideFiles() const {
+    if (found_.other_side_files.empty() || FolderOf(path_) == FolderOf(base_->name())) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, ": the model ", base_->name(), " has elements of an attribute, or of a tensor that cannot be read, in ",
+        "the side file ", Quoted(found_.other_side_files[0]), ", which is not moved: the result belongs in the same ",
+        "folder", options_.constants ? "" : "; with --constants, elements of Constant nodes are moved"));
+  }
+
   void AddSideFilesOfBase() {
     std::vector<bool> is_planned(found_.tensors.size());
     for (const Planned& tensor : planned_) is_planned[tensor.number] = true;
@@ -295,8 +313,10 @@ class OnnxWriter::Impl {
     for (const size_t i : in_order) {
       Planned& tensor = planned_[i];
       tensor.stored_bytes = onnx::StoredBytes(*tensor.type, tensor.shape);
-      const bool is_part = !found_.tensors[tensor.number].part_of.empty();
-      if (!options_.use_side_file || is_part ||
+      const onnx::FoundTensor& found = found_.tensors[tensor.number];
+      // The package onnx reads side files of nothing else.
+      const bool stays_inside = !found.part_of.empty() || !found.is_of_graph;
+      if (!options_.use_side_file || stays_inside ||
           tensor.stored_bytes < std::max<uint64_t>(options_.least_side_bytes, 1)) {
         continue;
       }
@@ -315,15 +335,45 @@ class OnnxWriter::Impl {
     const auto path_of = [&](const std::string& name) {
       return path_.find('/') == std::string::npos ? name : absl::StrCat(folder == "/" ? "" : folder, "/", name);
     };
-    side_name_ = options_.side_file;
-    if (side_name_.empty()) side_name_ = absl::StrCat(onnx::NameInFolder(path_), onnx::kSideFileEnd);
+    const auto is_of_others = [&](const std::string& name) {
+      const auto means = [&](const std::string& location) {
+        return onnx::ParseLocation(location).value_or(location) == name;
+      };
+      return std::any_of(found_.other_side_files.begin(), found_.other_side_files.end(), means);
+    };
     for (int number = 1; options_.overwrite && options_.side_file.empty(); ++number) {
-      if (!IsThere(path_of(side_name_), options_.file_system)) break;
+      if (!IsThere(path_of(side_name_), options_.file_system) && !is_of_others(side_name_)) break;
       side_name_ = absl::StrCat(onnx::NameInFolder(path_), "-r", number, onnx::kSideFileEnd);
     }
     side_path_ = path_of(side_name_);
+    if (is_of_others(side_name_)) {
+      return absl::AlreadyExistsError(absl::StrCat(side_path_, ": elements of the model ", base_->name(),
+                                                   " that are not moved are in this side file"));
+    }
+    CASK_RETURN_IF_ERROR(CheckSideFolder());
+    ReplacedFiles replaced;
+    replaced.path = side_path_;
+    CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, {FilesOfBase()}, options_.file_system));
     CASK_ASSIGN_OR_RETURN(side_, publish_.Add(side_path_));
     return absl::OkStatus();
+  }
+
+  // Readers follow no link to a folder on the way to a side file.
+  absl::Status CheckSideFolder() const {
+    if (!absl::StrContains(side_name_, '/')) return absl::OkStatus();
+    ReadOptions read;
+    read.file_system = options_.file_system;
+    CASK_ASSIGN_OR_RETURN(const ContainedFolder folder,
+                          ContainedFolder::Of(path_, ContainedFolder::Links::kRefused, read));
+    const absl::Status opened = folder.Open(side_name_).status();
+    return absl::IsPermissionDenied(opened) ? opened : absl::OkStatus();
+  }
+
+  // The model, then its side files.
+  std::vector<std::string> FilesOfBase() const {
+    std::vector<std::string> files = {reader_->path()};
+    files.insert(files.end(), reader_->side_files().begin(), reader_->side_files().end());
+    return files;
   }
 
   onnx::TensorContent ContentOf(const Planned& tensor) const {

@@ -61,8 +61,8 @@ class OnnxWriter {
   // (unless overwriting); InvalidArgument for a bad path; from errno.
   static absl::StatusOr<OnnxWriter> CreateTensor(const std::string& path, const OnnxWriterOptions& options = {});
   // Writes a model that is the model `base` with new elements. `base` may be the file at `path`. Errors: those of
-  // CreateTensor and of OnnxReader::Open of `base`; InvalidArgument if `base` is not a model, and for a side file that
-  // is not a plain file name.
+  // CreateTensor and of OnnxReader::Open of `base`; InvalidArgument if `base` is not a model, and for a side file whose
+  // name readers refuse as a location.
   static absl::StatusOr<OnnxWriter> CreateModel(const std::string& path, const std::string& base,
                                                 const OnnxWriterOptions& options = {});
 
@@ -78,11 +78,14 @@ class OnnxWriter {
   // AlreadyExists; FailedPrecondition after Start.
   absl::Status Declare(absl::string_view name, DType dtype, const TensorShape& shape);
   // Adds an entry to the metadata_props of a model; one that the base has stays. Errors: InvalidArgument for a key that
-  // the base has with another value, for "onnx." keys that it lacks, and for a tensor in a file of its own.
+  // the base has with another value, for keys of fields that it lacks (OnnxReader::IsFieldKey), for what is not UTF-8,
+  // and for a tensor in a file of its own.
   absl::Status AddMetadata(absl::string_view key, absl::string_view value);
   // Ends the declarations and makes the temporary files. Need not be called.
   // Errors: InvalidArgument, naming all tensors that the base does not have with this dtype and shape, and for a model
-  // of 2 GiB, which protobuf's classes cannot read; AlreadyExists for a side file; from errno.
+  // of 2 GiB, which protobuf's classes cannot read; AlreadyExists for a side file; FailedPrecondition if the base has
+  // elements in side files that the list of its tensors does not give and the folder is another one, or if a side file
+  // of the base would be replaced; from errno.
   absl::StatusOr<ReplacedFiles> Start();
   // Stores a tensor of any strides. Strings must be those of the base. Errors: NotFound for a name that was not
   // declared; AlreadyExists for one that was added; InvalidArgument for another dtype or shape; from errno.

@@ -18,6 +18,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/base/utf8.h"
 
 namespace tensorcask {
 namespace {
@@ -166,8 +167,6 @@ class OnnxArchiveWriter final : public ArchiveWriter {
 };
 
 constexpr absl::string_view kTensorExtension = ".pb";
-constexpr absl::string_view kFieldPrefix = "onnx.";    // for the fields of a model
-constexpr absl::string_view kFrameworkKey = "format";  // a key of safetensors, which only names a framework
 
 }  // namespace
 
@@ -205,7 +204,7 @@ absl::StatusOr<std::vector<MetadataNotHeld>> OnnxArchiveFormat::CheckMetadata(co
   }
   std::set<std::string> left_out;  // what says something about another file alone
   for (const auto& [key, value] : metadata.of_sources) {
-    const bool is_of_other = key == kFrameworkKey || (is_tensor && absl::StartsWith(key, kFieldPrefix));
+    const bool is_of_other = archive::IsFrameworkNote(key, value) || (is_tensor && OnnxReader::IsFieldKey(key));
     if (!is_of_other || of_base.count(key) != 0) continue;
     left_out.insert(key);
     not_held.push_back({key, absl::OkStatus()});
@@ -219,9 +218,12 @@ absl::StatusOr<std::vector<MetadataNotHeld>> OnnxArchiveFormat::CheckMetadata(co
       return absl::InvalidArgumentError(
           absl::StrCat("the model that the new one is made of has the value ", Quoted(old->second), ", which stays"));
     }
-    if (!absl::StartsWith(key, kFieldPrefix)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        "is a field of models of ONNX, and the model that the new one is made of lacks it");
+    if (OnnxReader::IsFieldKey(key)) {
+      return absl::InvalidArgumentError(
+          "is a field of models of ONNX, and the model that the new one is made of lacks it");
+    }
+    const bool is_utf8 = internal::IsUtf8(key) && internal::IsUtf8(value);
+    return is_utf8 ? absl::OkStatus() : absl::InvalidArgumentError("is not UTF-8, which texts of ONNX are");
   };
   for (MetadataNotHeld& one : archive::MetadataRefusedBy(metadata, check)) not_held.push_back(std::move(one));
   for (const std::string& key : metadata.unset) {

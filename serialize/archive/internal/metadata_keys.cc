@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,11 +19,6 @@ absl::Status NoSuchMetadata(absl::string_view where, absl::string_view key,
 
 absl::Status SetAndUnset(absl::string_view key) {
   return absl::InvalidArgumentError(absl::StrCat("metadata ", Quoted(key), " is to be both set and unset"));
-}
-
-bool NamesFramework(absl::string_view key, absl::string_view value) {
-  constexpr absl::string_view kFrameworks[] = {"pt", "tf", "np", "flax", "jax", "mlx", "paddle"};
-  return key == "format" && std::find(std::begin(kFrameworks), std::end(kFrameworks), value) != std::end(kFrameworks);
 }
 
 std::string ListedKeys(const std::vector<absl::string_view>& keys) {

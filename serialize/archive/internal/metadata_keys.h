@@ -16,9 +16,6 @@ absl::Status NoSuchMetadata(absl::string_view where, absl::string_view key, cons
 
 absl::Status SetAndUnset(absl::string_view key);  // InvalidArgument: both are asked for
 
-// True for the entry "format" of safetensors that only names the framework that wrote the file ("pt").
-bool NamesFramework(absl::string_view key, absl::string_view value);
-
 // `"author", "license"`, and "..." for more than eight.
 std::string ListedKeys(const std::vector<absl::string_view>& keys);
 

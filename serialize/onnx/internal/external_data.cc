@@ -52,15 +52,6 @@ absl::Status CheckLocation(absl::string_view text) {
   return absl::OkStatus();
 }
 
-// As it is written and without "x/..", which may bring such a name to the front.
-absl::StatusOr<std::string> ParseLocation(absl::string_view text) {
-  absl::StatusOr<std::string> name = ContainedName(text);
-  if (!name.ok()) return Annotate(name.status(), "external_data has a location that is refused");
-  CASK_RETURN_IF_ERROR(CheckLocation(text));
-  CASK_RETURN_IF_ERROR(CheckLocation(*name));
-  return name;
-}
-
 absl::StatusOr<std::string> ParseSha1(absl::string_view text) {
   if (text.size() != kSha1Digits || !std::all_of(text.begin(), text.end(), absl::ascii_isxdigit)) {
     return Bad("checksum", text, "40 hexadecimal digits of SHA-1");
@@ -69,6 +60,15 @@ absl::StatusOr<std::string> ParseSha1(absl::string_view text) {
 }
 
 }  // namespace
+
+// As it is written and without "x/..", which may bring such a name to the front.
+absl::StatusOr<std::string> ParseLocation(absl::string_view text) {
+  absl::StatusOr<std::string> name = ContainedName(text);
+  if (!name.ok()) return Annotate(name.status(), "external_data has a location that is refused");
+  CASK_RETURN_IF_ERROR(CheckLocation(text));
+  CASK_RETURN_IF_ERROR(CheckLocation(*name));
+  return name;
+}
 
 absl::StatusOr<ExternalData> ParseExternalData(absl::Span<const ExternalEntry> entries) {
   ExternalData data;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace tensorcask::onnx {
@@ -30,6 +31,10 @@ struct ExternalData {
   std::optional<uint64_t> length;  // bytes; nullopt: as many as the elements need
   std::string sha1;                // that of the whole side file, 40 lower-case digits; "": not given
 };
+
+// The name of the side file that `text` means, without "." and "..". Errors: InvalidArgument for what some program or
+// system would take for another place than one beneath the folder of the model.
+absl::StatusOr<std::string> ParseLocation(absl::string_view text);
 
 // Errors: InvalidArgument, naming the key; a number is one of decimal digits alone.
 absl::StatusOr<ExternalData> ParseExternalData(absl::Span<const ExternalEntry> entries);

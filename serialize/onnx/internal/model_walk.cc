@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/onnx/internal/graph_names.h"
@@ -47,10 +49,11 @@ constexpr Way kWays[] = {
     {Message::kFunction, 11, Message::kAttribute}, {Message::kGraph, 1, Message::kNode},
     {Message::kGraph, 5, Message::kTensor},        {Message::kGraph, 15, Message::kSparse},
     {Message::kNode, 5, Message::kAttribute},      {Message::kAttribute, 5, Message::kTensor},
-    {Message::kAttribute, 6, Message::kGraph},     {Message::kAttribute, 11, Message::kGraph},
-    {Message::kSequence, 3, Message::kTensor},     {Message::kSequence, 4, Message::kSparse},
-    {Message::kSequence, 5, Message::kSequence},   {Message::kSequence, 6, Message::kMap},
-    {Message::kSequence, 7, Message::kSequence},
+    {Message::kAttribute, 6, Message::kGraph},     {Message::kAttribute, 10, Message::kTensor},
+    {Message::kAttribute, 11, Message::kGraph},    {Message::kAttribute, 22, Message::kSparse},
+    {Message::kAttribute, 23, Message::kSparse},   {Message::kSequence, 3, Message::kTensor},
+    {Message::kSequence, 4, Message::kSparse},     {Message::kSequence, 5, Message::kSequence},
+    {Message::kSequence, 6, Message::kMap},        {Message::kSequence, 7, Message::kSequence},
 };
 
 // A field whose text names what its message holds.
@@ -60,6 +63,7 @@ constexpr uint32_t kNodeOutput = 2;
 constexpr uint32_t kNodeName = 3;
 constexpr uint32_t kNodeType = 4;
 constexpr uint32_t kTrainingInitialization = 1;
+constexpr uint32_t kAttributeTensor = 5;
 constexpr uint32_t kAttributeGraphs = 11;
 
 // A field of ModelProto that becomes file metadata, under this key.
@@ -75,8 +79,9 @@ constexpr MetadataField kMetadataFields[] = {
     {5, WireType::kVarint, "onnx.model_version"},   {6, WireType::kBytes, "onnx.doc_string"},
 };
 constexpr uint32_t kOpsetImport = 8;
-constexpr uint32_t kMetadataProps = 14;
+constexpr uint32_t kModelProps = 14;
 constexpr const char* kOpsetKey = "onnx.opset_import";
+constexpr absl::string_view kSparseKeys = "onnx.sparse.";  // where keys begin that have the shapes of sparse tensors
 
 constexpr uint64_t kMaxTextBytes = uint64_t{16} << 20;  // for a value of the metadata
 constexpr size_t kMaxNotes = 100;
@@ -87,6 +92,7 @@ struct Frame {
   Message message = Message::kModel;
   uint64_t end = 0;
   int graph = kMainGraph;                   // whose tensors are in it
+  bool is_of_graph = true;                  // FoundTensor::is_of_graph
   uint32_t number = 0;                      // the number of the message among those of its kind in the one around it
   uint32_t counts[3] = {0, 0, 0};           // how many messages it has so far, by SlotOf
   Field name;                               // for a node, an attribute or a function; size 0: none so far
@@ -94,6 +100,7 @@ struct Frame {
   Field type;                               // for a node
   std::unique_ptr<TensorMessage> constant;  // the tensor of a node's attribute, with WalkOptions::constants
   Field attribute;                          // which has it
+  bool has_tensor = false;                  // for an attribute
   std::string path;                         // for a sequence: "0.2.", in front of the numbers of its tensors
   Field field;                              // that has the message; size 0 and position 0: the file
   size_t tensors_before = 0;                // in the list
@@ -117,6 +124,7 @@ class Walk {
     if (kind == MessageKind::kTensor) {
       CASK_ASSIGN_OR_RETURN(TensorMessage tensor, ParseTensor(&cursor_, 0, file_bytes_, options_.limits));
       CASK_RETURN_IF_ERROR(Add(std::nullopt, "", std::move(tensor), kMainGraph));
+      NoteTexts();
       found_.by_name = {0};
       return std::move(found_);
     }
@@ -129,7 +137,12 @@ class Walk {
     if (kind == MessageKind::kModel && !has_graph_)
       return absl::InvalidArgumentError("is not a model: it has no graph");
     CASK_RETURN_IF_ERROR(ResolveNames());
+    NoteTexts();
     if (!opsets_.empty()) found_.metadata.emplace(kOpsetKey, opsets_);
+    for (const auto& [key, value] : props_) {
+      if (found_.metadata.emplace(key, value).second) continue;
+      AddNote(absl::StrCat("the entry ", Quoted(key), " of metadata_props is left out: a field has this name"));
+    }
     return std::move(found_);
   }
 
@@ -171,6 +184,8 @@ class Walk {
         const Field attribute = frame.attribute;
         CASK_RETURN_IF_ERROR(Add(std::move(name), "", std::move(*frame.constant), frame.graph));
         NoteEnclosing(attribute, found_.tensors.size() - 1);
+      } else if (frame.constant->is_beside) {
+        CASK_RETURN_IF_ERROR(AddOtherSideFile(frame.constant->begin, frame.constant->end));
       }
       cursor_.Seek(end);
     }
@@ -206,6 +221,7 @@ class Walk {
     frame.tensors_before = found_.tensors.size();
     frame.end = field.end();
     frame.graph = stack_.back().graph;
+    frame.is_of_graph = stack_.back().is_of_graph && to != Message::kTraining && to != Message::kFunction;
     frame.number = stack_.back().counts[SlotOf(to, field.number)]++;
     if (to == Message::kSequence) frame.path = absl::StrCat(stack_.back().path, frame.number, ".");
     if (to == Message::kGraph || to == Message::kFunction) {
@@ -220,11 +236,20 @@ class Walk {
     Frame& frame = stack_.back();
     if (frame.message == Message::kAttribute) {
       const bool is_of_node = stack_.size() > 1 && stack_[stack_.size() - 2].message == Message::kNode;
-      if (options_.constants && is_of_node) {
+      if (options_.constants && is_of_node && field.number == kAttributeTensor) {
+        if (frame.has_tensor) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("the attribute at byte ", frame.field.position, " has two tensors"));
+        }
+        frame.has_tensor = true;
         CASK_ASSIGN_OR_RETURN(TensorMessage tensor, Parse(field));
         Frame& node = stack_[stack_.size() - 2];
         node.constant = std::make_unique<TensorMessage>(std::move(tensor));
         node.attribute = frame.field;
+      } else if (to == Message::kTensor) {
+        CASK_RETURN_IF_ERROR(AddOtherSideFile(field.begin, field.end()));
+      } else {
+        CASK_RETURN_IF_ERROR(AddOtherSideFilesOfSparse(field));
       }
     } else {
       const std::string position =
@@ -239,6 +264,28 @@ class Walk {
       }
     }
     cursor_.Seek(field.end());
+    return absl::OkStatus();
+  }
+
+  // Adds the side file of the TensorProto in these bytes, if it has one.
+  absl::Status AddOtherSideFile(uint64_t begin, uint64_t end) {
+    if (!options_.other_side_files) return absl::OkStatus();
+    CASK_ASSIGN_OR_RETURN(std::optional<std::string> location, ReadLocation(&cursor_, begin, end));
+    if (!location.has_value()) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(std::string) + location->size()));
+    found_.other_side_files.push_back(*std::move(location));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddOtherSideFilesOfSparse(const Field& sparse) {
+    for (uint64_t at = sparse.begin; options_.other_side_files && at < sparse.end();) {
+      Field part;
+      cursor_.Seek(at);
+      CASK_RETURN_IF_ERROR(cursor_.ReadField(sparse.end(), &part));
+      at = part.end();
+      if ((part.number != 1 && part.number != 2) || part.type != WireType::kBytes) continue;
+      CASK_RETURN_IF_ERROR(AddOtherSideFile(part.begin, part.end()));
+    }
     return absl::OkStatus();
   }
 
@@ -286,8 +333,15 @@ class Walk {
     constexpr uint64_t kEntryBytes = 256;  // in the lists of the reader
     CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(FoundTensor) + kEntryBytes +
                                         (own_name.has_value() ? own_name->size() : 0) + 2 * message.name.size()));
-    const FoundTensor& tensor =
+    FoundTensor& tensor =
         found_.tensors.emplace_back(FoundTensor{std::move(message), std::move(part_of), std::move(own_name)});
+    if (!stack_.empty()) tensor.is_of_graph = stack_.back().is_of_graph;
+    const TensorMessage& added = tensor.message;
+    if (added.is_beside && (added.type == nullptr || !added.external->ok())) {
+      const uint64_t position = cursor_.position();
+      CASK_RETURN_IF_ERROR(AddOtherSideFile(added.begin, added.end));
+      cursor_.Seek(position);
+    }
     if (tensor.message.has_unused_bits) {
       AddNote(absl::StrCat("tensor ", Quoted(tensor.name()),
                            ": the last byte of its raw_data has bits behind the last element"));
@@ -332,7 +386,7 @@ class Walk {
     const std::string name = position.empty() ? parts[0]->name : position;
     AddNote(absl::StrCat("sparse tensor ", Quoted(name), " of shape ", shape->ToString(),
                          " is listed as its values and its indices"));
-    found_.metadata.emplace(absl::StrCat("onnx.sparse.", name), shape->ToString());
+    found_.metadata.emplace(absl::StrCat(kSparseKeys, name), shape->ToString());
     const int graph = stack_.back().graph;
     CASK_RETURN_IF_ERROR(Add(absl::StrCat(name, ".values"), name, std::move(*parts[0]), graph));
     found_.sparse.push_back({found_.tensors.size(), *shape});
@@ -352,15 +406,20 @@ class Walk {
   absl::Status ReadMetadata(const Field& field) {
     for (const MetadataField& row : kMetadataFields) {
       if (row.field != field.number || row.type != field.type) continue;
-      if (field.type == WireType::kVarint) return AddMetadata(row.key, absl::StrCat(field.value));
-      CASK_ASSIGN_OR_RETURN(std::string text, ReadLongText(row.key, field));
-      return AddMetadata(row.key, std::move(text));
+      // The last value counts, as everywhere in protobuf, and the default is none.
+      found_.metadata.erase(row.key);
+      std::optional<std::string> text = absl::StrCat(static_cast<int64_t>(field.value));
+      if (field.type == WireType::kBytes) {
+        CASK_ASSIGN_OR_RETURN(text, ReadLongText(row.key, field));
+      }
+      if (!text.has_value() || text->empty()) return absl::OkStatus();
+      return AddMetadata(row.key, *std::move(text), &found_.metadata);
     }
-    const bool is_entry = field.number == kOpsetImport || field.number == kMetadataProps;
+    const bool is_entry = field.number == kOpsetImport || field.number == kModelProps;
     if (!is_entry || field.type != WireType::kBytes) return absl::OkStatus();
     std::string key;
-    std::string value;
-    uint64_t version = 0;
+    std::optional<std::string> value = "";
+    int64_t version = 0;
     for (cursor_.Seek(field.begin); cursor_.position() < field.end();) {
       Field part;
       CASK_RETURN_IF_ERROR(cursor_.ReadField(field.end(), &part));
@@ -369,22 +428,24 @@ class Walk {
       } else if (part.number == 2 && part.type == WireType::kBytes) {
         CASK_ASSIGN_OR_RETURN(value, ReadLongText(key, part));
       } else if (part.number == 2 && part.type == WireType::kVarint) {
-        version = part.value;
+        version = static_cast<int64_t>(part.value);
       }
       cursor_.Seek(part.end());
     }
-    if (field.number == kMetadataProps) return AddMetadata(std::move(key), std::move(value));
+    if (field.number == kModelProps) {
+      return value.has_value() ? AddMetadata(std::move(key), *std::move(value), &props_) : absl::OkStatus();
+    }
     const std::string opset = absl::StrCat(opsets_.empty() ? "" : ", ", key.empty() ? "ai.onnx" : key, " ", version);
     CASK_RETURN_IF_ERROR(ChargeText(opset.size()));
     opsets_ += opset;
     return absl::OkStatus();
   }
 
-  // Empty, with a note, if it is too long.
-  absl::StatusOr<std::string> ReadLongText(absl::string_view key, const Field& field) {
+  // None, with a note, if it is too long.
+  absl::StatusOr<std::optional<std::string>> ReadLongText(absl::string_view key, const Field& field) {
     if (field.size > kMaxTextBytes) {
       AddNote(absl::StrCat("the metadata ", Quoted(key), " has ", field.size, " bytes and is left out"));
-      return std::string();
+      return std::nullopt;
     }
     CASK_RETURN_IF_ERROR(ChargeText(field.size));
     std::string text(static_cast<size_t>(field.size), '\0');
@@ -398,15 +459,14 @@ class Walk {
     return budget_.Charge(bytes + kNodeBytes);
   }
 
-  absl::Status AddMetadata(std::string key, std::string value) {
-    if (value.empty()) return absl::OkStatus();
+  absl::Status AddMetadata(std::string key, std::string value, std::map<std::string, std::string>* metadata) {
     if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
       AddNote(absl::StrCat("the metadata ", Quoted(key), " is not UTF-8 and is left out"));
       return absl::OkStatus();
     }
     CASK_RETURN_IF_ERROR(ChargeText(key.size()));
     const std::string quoted = Quoted(key);
-    if (!found_.metadata.emplace(std::move(key), std::move(value)).second) {
+    if (!metadata->emplace(std::move(key), std::move(value)).second) {
       AddNote(absl::StrCat("the metadata ", quoted, " is given twice; the first value is kept"));
     }
     return absl::OkStatus();
@@ -414,6 +474,14 @@ class Walk {
 
   void AddNote(std::string note) {
     if (found_.notes.size() < kMaxNotes) found_.notes.push_back(std::move(note));
+  }
+
+  void NoteTexts() {
+    const auto has_texts = [](const FoundTensor& tensor) { return tensor.message.has_texts; };
+    const auto count = std::count_if(found_.tensors.begin(), found_.tensors.end(), has_texts);
+    if (count == 0) return;
+    AddNote(absl::StrCat(count, count == 1 ? " tensor has" : " tensors have",
+                         " a doc_string or metadata_props of its own, which only a model made of this one keeps"));
   }
 
   absl::Status ResolveNames() {
@@ -435,6 +503,7 @@ class Walk {
   std::vector<int> graphs_;  // those of the tensors
   bool has_graph_ = false;
   std::string opsets_;
+  std::map<std::string, std::string> props_;  // those of metadata_props
   FoundTensors found_;
 };
 
@@ -455,6 +524,12 @@ constexpr Shape kTensorShape = {Bits({1, 2, 5, 7, 11, 14}), Bits({1, 3, 4, 5, 6,
 constexpr Shape kSequenceShape = {Bits({2}), Bits({1, 3, 4, 5, 6, 7})};
 
 }  // namespace
+
+bool IsFieldKey(absl::string_view key) {
+  const auto is_key = [&](const MetadataField& row) { return row.key == key; };
+  return std::any_of(std::begin(kMetadataFields), std::end(kMetadataFields), is_key) || key == kOpsetKey ||
+         absl::StartsWith(key, kSparseKeys);
+}
 
 MessageKind LookAtMessage(const ByteSource& file) {
   constexpr int kMostFields = 1000;

@@ -43,6 +43,8 @@ struct FoundTensor {
   std::string part_of;                  // "w" for the parts "w.values" and "w.indices" of a sparse tensor
   std::optional<std::string> own_name;  // if it is not the name in the message
 
+  bool is_of_graph = true;  // of the graph of the model or one within it; false: of a training step or a function
+
   const std::string& name() const { return own_name.has_value() ? *own_name : message.name; }
 };
 
@@ -65,6 +67,9 @@ struct FoundTensors {
   std::vector<uint32_t> by_name;    // their numbers, sorted by name
   std::vector<SparseTensor> sparse;
   std::vector<EnclosingMessage> enclosing;  // with WalkOptions::enclosing, all that have tensors
+  // With WalkOptions::other_side_files: those of TensorProtos that `tensors` lacks, or of which it has no elements, as
+  // they are written.
+  std::vector<std::string> other_side_files;
   std::map<std::string, std::string> metadata;
   std::vector<std::string> notes;
 };
@@ -72,8 +77,13 @@ struct FoundTensors {
 struct WalkOptions {
   DecodeLimits limits;
   bool enclosing = false;
+  bool other_side_files = false;
   bool constants = false;  // also the tensors of Constant nodes, by the names of their outputs
 };
+
+// True for a key of FoundTensors::metadata that no entry of metadata_props has: that of a field of the model, or of the
+// shape of a sparse tensor.
+bool IsFieldKey(absl::string_view key);
 
 // Errors: InvalidArgument for a message that breaks a rule of FORMAT.md section 6, with the position; ResourceExhausted
 // past a limit; Unimplemented for maps; from the source.

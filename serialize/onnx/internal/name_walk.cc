@@ -53,6 +53,11 @@ constexpr Step kSteps[] = {
     {Part::kDevices, 2, Part::kSharding},  {Part::kAttribute, 6, Part::kGraph}, {Part::kAttribute, 11, Part::kGraph},
 };
 
+// Fields of TrainingInfoProto and of the entries of its bindings.
+constexpr uint32_t kInitialization = 1;
+constexpr uint32_t kInitializationBinding = 3;
+constexpr uint32_t kBindingKey = 1;
+
 // A field that is the name of a value.
 struct NameField {
   Part in;
@@ -108,6 +113,7 @@ class NameWalk {
     Part part = Part::kModel;
     WireField field;
     int scope = kMainScope;
+    int first_scope = kMainScope;  // kTraining: that of the initialization; the next one is that of the algorithm
     bool is_edited = false;
     int64_t growth = 0;  // how much its content grows
   };
@@ -146,14 +152,27 @@ class NameWalk {
     open.part = to;
     open.field = field;
     open.scope = stack_.back().scope;
-    if (to == Part::kGraph && stack_.back().part != Part::kModel) {  // protobuf joins the graphs of a model
-      open.scope = static_cast<int>(edits_.parents.size());
-      CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(int)));
-      edits_.parents.push_back(stack_.back().scope);
+    const Open& around = stack_.back();
+    if (around.part == Part::kTraining) {
+      const bool is_of_initialization = field.number == kInitialization || field.number == kInitializationBinding;
+      open.scope = around.first_scope + (is_of_initialization ? 0 : 1);
+      open.first_scope = around.first_scope;
+    } else if (to == Part::kTraining) {  // a binding may come before its graph
+      CASK_ASSIGN_OR_RETURN(open.first_scope, AddScope());
+      CASK_RETURN_IF_ERROR(AddScope().status());
+    } else if (to == Part::kGraph && around.part != Part::kModel) {  // protobuf joins the graphs of a model
+      CASK_ASSIGN_OR_RETURN(open.scope, AddScope());
     }
     stack_.push_back(open);
     cursor_.Seek(field.begin);
     return absl::OkStatus();
+  }
+
+  // A scope within that of the message that the walk is in.
+  absl::StatusOr<int> AddScope() {
+    CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(int)));
+    edits_.parents.push_back(stack_.back().scope);
+    return static_cast<int>(edits_.parents.size()) - 1;
   }
 
   // Replaces the length of a message whose content has another size.
@@ -170,7 +189,8 @@ class NameWalk {
     const Open& open = stack_.back();
     NameUse use;
     use.kind = kind;
-    use.scope = open.scope;
+    // A binding says which initializer, of the algorithm or of the model, gets which output of its graph.
+    use.scope = open.part == Part::kBinding && field.number == kBindingKey ? open.first_scope + 1 : open.scope;
     use.position = field.position;
     use.message = open.field.begin;
     CASK_ASSIGN_OR_RETURN(const std::string name, ReadText(&cursor_, field, limits_));

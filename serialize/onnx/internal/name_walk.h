@@ -6,8 +6,9 @@
 //   for (const Splice& splice : edits.splices) ...   // the other bytes stay
 //
 // A scope is a graph: that of the model, one in an attribute of a node, one of a training step. A graph in an attribute
-// sees the names of the graph around it, unless it has a value of the same name. Functions are skipped: their names are
-// their own.
+// sees the names of the graph around it, unless it has a value of the same name. A training step has two graphs, that
+// of the initialization and that of the algorithm; the names in its bindings are those of these graphs. Functions are
+// skipped: their names are their own.
 
 #ifndef TENSORCASK_SERIALIZE_ONNX_INTERNAL_NAME_WALK_H_
 #define TENSORCASK_SERIALIZE_ONNX_INTERNAL_NAME_WALK_H_

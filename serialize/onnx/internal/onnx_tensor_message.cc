@@ -177,8 +177,11 @@ absl::StatusOr<ExternalEntry> ReadEntry(WireCursor* cursor, uint64_t begin, uint
     WireCursor::Field field;
     CASK_RETURN_IF_ERROR(cursor->ReadField(end, &field));
     if ((field.number == 1 || field.number == 2) && field.type == WireType::kBytes) {
-      // A longer text is neither a path nor a number, and neither is its beginning: a path has 4095 bytes at most.
-      std::string text(static_cast<size_t>(std::min<uint64_t>(field.size, kMaxExternalText)), '\0');
+      if (field.size > kMaxExternalText) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("external_data has a text of ", field.size, " bytes; wanted at most ", kMaxExternalText));
+      }
+      std::string text(static_cast<size_t>(field.size), '\0');
       CASK_RETURN_IF_ERROR(cursor->ReadBytes(absl::MakeSpan(&text[0], text.size())));
       (field.number == 1 ? entry.first : entry.second) = std::move(text);
     }
@@ -344,6 +347,7 @@ absl::StatusOr<TensorMessage> ParseTensor(WireCursor* cursor, uint64_t begin, ui
       place.begin = field.begin;
       place.is_packed = field.type == WireType::kBytes;
     }
+    if (field.number == kDocString || field.number == kMetadataProps) tensor.has_texts |= field.size > 0;
     if (field.number == kDims) CASK_RETURN_IF_ERROR(ReadDims(cursor, field, &dims));
     if (field.number == kDataType) tensor.data_type = static_cast<int32_t>(field.value);
     if (field.number == kDataLocation) location = static_cast<int64_t>(field.value);
@@ -359,12 +363,30 @@ absl::StatusOr<TensorMessage> ParseTensor(WireCursor* cursor, uint64_t begin, ui
   if (location != 0 && location != 1) {
     return BadTensor(tensor, absl::StrCat("has the data_location ", location, "; wanted 0 or 1"));
   }
+  tensor.is_beside = location == 1;
   tensor.type = FindType(tensor.data_type);
   if (tensor.type != nullptr) {
     CASK_RETURN_IF_ERROR(PlaceElements(cursor, found, (seen & (uint32_t{1} << kRawData)) != 0, location, &tensor));
   }
   cursor->Seek(end);
   return tensor;
+}
+
+absl::StatusOr<std::optional<std::string>> ReadLocation(WireCursor* cursor, uint64_t begin, uint64_t end) {
+  bool is_beside = false;
+  std::string location;
+  for (uint64_t at = begin; at < end;) {
+    WireCursor::Field field;
+    cursor->Seek(at);
+    CASK_RETURN_IF_ERROR(cursor->ReadField(end, &field));
+    at = field.end();
+    if (field.number == kDataLocation && field.type == WireType::kVarint) is_beside = field.value == 1;
+    if (field.number != kExternalData || field.type != WireType::kBytes) continue;
+    CASK_ASSIGN_OR_RETURN(ExternalEntry entry, ReadEntry(cursor, field.begin, field.end()));
+    if (entry.first == "location") location = std::move(entry.second);
+  }
+  if (!is_beside) return std::nullopt;
+  return location;
 }
 
 uint64_t ValueBytes(const TensorMessage& tensor) {

@@ -42,12 +42,17 @@ struct TensorMessage {
   Data data = Data::kRaw;
   uint64_t offset = 0;        // where the elements are in the file; for kExternal in the side file
   uint64_t stored_bytes = 0;  // in the file or side file
+  bool is_beside = false;  // its elements are in a side file, as data_location says, also where the type is not known
   std::shared_ptr<const absl::StatusOr<ExternalData>> external;  // for kExternal; an error is about this tensor alone
+  bool has_texts = false;                                        // a doc_string or metadata_props
   bool has_unused_bits = false;  // the last byte of raw_data has bits after the last element that are not 0
 };
 
 // Errors: InvalidArgument, naming the field and the position; ResourceExhausted past a limit; from the source.
 absl::StatusOr<TensorMessage> ParseTensor(WireCursor* cursor, uint64_t begin, uint64_t end, const DecodeLimits& limits);
+
+// A TensorProto as far as its side file goes: `location` as it is written, nullopt if its elements are in the message.
+absl::StatusOr<std::optional<std::string>> ReadLocation(WireCursor* cursor, uint64_t begin, uint64_t end);
 
 // The value of the text field `field`. Errors: ResourceExhausted if it has more bytes than `limits` allow a name.
 absl::StatusOr<std::string> ReadText(WireCursor* cursor, const WireCursor::Field& field, const DecodeLimits& limits);

@@ -14,11 +14,16 @@
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::onnx {
+namespace {
+
+constexpr size_t kMostKeptOpen = 64;
+
+}  // namespace
 
 size_t SideFiles::Add(const std::string& location) {
   const auto [it, is_new] = numbers_.emplace(location, files_.size());
   if (is_new) {
-    files_.push_back({location, nullptr, "", false});
+    files_.push_back({location, {}, "", false});
     const bool is_here = folder_path_.empty() || folder_path_ == ".";
     paths_.push_back(is_here ? location : absl::StrCat(folder_path_, folder_path_.back() == '/' ? "" : "/", location));
   }
@@ -28,13 +33,16 @@ size_t SideFiles::Add(const std::string& location) {
 absl::StatusOr<std::shared_ptr<const ByteSource>> SideFiles::Open(size_t number) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   File& file = files_[number];
-  if (file.source != nullptr) return file.source;
+  if (std::shared_ptr<const ByteSource> open = file.source.lock()) return open;
   if (!folder_) folder_ = open_folder_();
   CASK_RETURN_IF_ERROR(folder_->status());
-  CASK_ASSIGN_OR_RETURN(file.source, (**folder_).Open(file.location));
-  const std::optional<FileInfo> info = DescribeOpenFile(*file.source);
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> opened, (**folder_).Open(file.location));
+  const std::optional<FileInfo> info = DescribeOpenFile(*opened);
   file.has_other_names = info.has_value() && info->num_names > 1;
-  return file.source;
+  file.source = opened;
+  if (kept_open_.size() == kMostKeptOpen) kept_open_.pop_front();
+  kept_open_.push_back(opened);
+  return opened;
 }
 
 absl::StatusOr<std::string> SideFiles::Sha1Of(size_t number) const {

@@ -1,9 +1,11 @@
-// The side files of a model: opened when first needed, beneath the folder of the model.
+// The side files of a model: opened when needed, beneath the folder of the model. A model may have one for each tensor,
+// more than a process may open, so those that were opened last stay open, and the others for as long as they are used.
 
 #ifndef TENSORCASK_SERIALIZE_ONNX_INTERNAL_SIDE_FILES_H_
 #define TENSORCASK_SERIALIZE_ONNX_INTERNAL_SIDE_FILES_H_
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -34,18 +36,18 @@ class SideFiles {
   size_t Add(const std::string& location);
 
   const std::vector<std::string>& paths() const { return paths_; }
-  // The same source each time. Errors: those of ContainedFolder::Open.
+  // Errors: those of ContainedFolder::Open.
   absl::StatusOr<std::shared_ptr<const ByteSource>> Open(size_t number) const;
   // SHA-1 of the whole file, computed once.
   absl::StatusOr<std::string> Sha1Of(size_t number) const;
-  // A sentence for each open file that has several names.
+  // A sentence for each file that was opened and has several names.
   std::vector<std::string> notes() const;
 
  private:
   struct File {
     std::string location;
-    std::shared_ptr<const ByteSource> source;  // null: not open yet
-    std::string sha1;                          // "": not computed yet
+    std::weak_ptr<const ByteSource> source;
+    std::string sha1;  // "": not computed yet
     bool has_other_names = false;
   };
 
@@ -56,6 +58,7 @@ class SideFiles {
   mutable std::mutex mutex_;
   mutable std::optional<absl::StatusOr<ContainedFolder>> folder_;  // nullopt: not opened yet
   mutable std::vector<File> files_;
+  mutable std::deque<std::shared_ptr<const ByteSource>> kept_open_;  // the last ones come last
 };
 
 }  // namespace tensorcask::onnx

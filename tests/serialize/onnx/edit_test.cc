@@ -159,11 +159,15 @@ TEST_F(OnnxEdit, MetadataChange) {
   ASSERT_OK(
       Edit(Model(graph, Pair(14, "a", "1") + Pair(14, "b", "2") + Pair(14, "a", "3") + Pair(14, "c", "4")), edits));
   EXPECT_EQ(Result(), Model(graph, Pair(14, "a", "new") + Pair(14, "c", "4") + Pair(14, "z", "added")));
-  for (const char* const key : {"onnx.ir_version", "onnx.new"}) {
+  for (const char* const key : {"onnx.ir_version", "onnx.opset_import", "onnx.sparse.w"}) {
     FileEdits field;
     field.set_metadata = {{key, "1"}};
     EXPECT_THAT(Edit(Result(), field), StatusIs(Code::kInvalidArgument, HasSubstr("is a field of the model")));
   }
+  FileEdits other;  // as onnxruntime writes it
+  other.set_metadata = {{"onnx.infer", "here"}};
+  ASSERT_OK(Edit(Model(graph), other));
+  EXPECT_EQ(Result(), Model(graph, Pair(14, "onnx.infer", "here")));
   FileEdits bad;
   bad.set_metadata = {{"k", "\xff"}};
   EXPECT_THAT(Edit(Result(), bad), StatusIs(Code::kInvalidArgument, HasSubstr("metadata \"k\" is not UTF-8")));
@@ -179,6 +183,46 @@ TEST_F(OnnxEdit, AnOutputStaysBesideTheSideFiles) {
   options_.output = "elsewhere/n.onnx";
   EXPECT_THAT(Edit(model, Rename({{"w", "v"}})),
               StatusIs(Code::kFailedPrecondition, HasSubstr("the result belongs in the same folder")));
+}
+
+TEST_F(OnnxEdit, AnOutputStaysBesideTheSideFilesOfWhatIsNotListed) {
+  const auto attribute = [](const std::string& value) {
+    return Sub(1, Sub(2, "y") + Sub(4, "Custom") + Sub(5, Sub(1, "a") + value));
+  };
+  const std::string tensor = ExternalTensor(2, {2}, Entry("location", "side.bin"), "");
+  const std::string odd = ExternalTensor(99, {2}, Entry("location", "side.bin"), "odd");
+  for (const std::string& more :
+       {attribute(Sub(5, tensor)), attribute(Sub(10, tensor)), attribute(Sub(22, Sub(1, tensor))),
+        attribute(Sub(23, Sub(2, tensor))), Initializer(odd)}) {
+    options_.output = "elsewhere/n.onnx";
+    EXPECT_THAT(Edit(Model(Initializer(Small("w")) + more), Rename({{"w", "v"}})),
+                StatusIs(Code::kFailedPrecondition, HasSubstr("the result belongs in the same folder")));
+    options_.output = "";
+    EXPECT_OK(Edit(Model(Initializer(Small("w")) + more), Rename({{"w", "v"}})));
+  }
+}
+
+// A binding names an initializer, of the algorithm or of the model, and an output of its graph, which may come later.
+TEST_F(OnnxEdit, BindingsOfATrainingStepMeanTheNamesOfItsGraphs) {
+  const auto model = [](const std::string& w, const std::string& rate) {
+    const std::string initialization = Sub(1, NodeOf("seed", "w") + Named(12, "w"));
+    const std::string algorithm = Sub(2, Initializer(Small(rate)) + NodeOf(w, "w_new") + NodeOf(rate, "rate_new"));
+    return Model(
+        Initializer(Small(w)) + NodeOf(w, "y"),
+        Sub(20, Pair(3, w, "w") + Pair(4, w, "w_new") + initialization + algorithm + Pair(4, rate, "rate_new")));
+  };
+  ASSERT_OK(Edit(model("w", "rate"), Rename({{"w", "v"}, {"rate", "speed"}})));
+  EXPECT_EQ(Result(), model("v", "speed"));
+  const std::string bound =
+      Model(Initializer(Small("w")), Sub(20, Sub(2, Initializer(Small("rate"))) + Pair(4, "rate", "rate")));
+  EXPECT_THAT(Edit(bound, Remove("rate")), StatusIs(Code::kFailedPrecondition, HasSubstr("an annotation")));
+}
+
+TEST_F(OnnxEdit, AModelWithoutOpsetsOrWithNewFieldsIsAModel) {
+  const auto model = [](const std::string& name) { return Num(1, 8) + Sub(7, Initializer(Small(name))) + Num(77, 1); };
+  ASSERT_OK(Edit(model("w"), Rename({{"w", "v"}})));
+  EXPECT_EQ(Result(), model("v"));
+  EXPECT_THAT(Edit(Small("w"), Rename({{"w", "v"}})), StatusIs(Code::kUnimplemented));
 }
 
 // Each prefix and each changed byte: refused, and nothing has changed, or edited to what is read again.

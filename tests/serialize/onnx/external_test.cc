@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,6 +180,28 @@ TEST(OnnxSideFiles, WithSeveralNamesAreReadWithANote) {
   EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("m.bin: this file has other names")));
 }
 
+// A model may have more side files than a process may open.
+TEST(OnnxSideFiles, AreOpenAFewAtATime) {
+  const TempFolder folder;
+  std::string graph;
+  for (int i = 0; i < 150; ++i) {
+    const std::string name = absl::StrCat("f", i);
+    folder.Write(name, absl::StrCat(1000 + i));
+    graph += ModelOf(Entry("location", name), name);
+  }
+  ASSERT_OK_AND_ASSIGN(const OnnxReader reader, OnnxReader::Open(folder.Write("m.onnx", Model(graph))));
+  const auto num_open = [] {
+    using Files = std::filesystem::directory_iterator;
+    return std::distance(Files("/proc/self/fd"), Files());
+  };
+  const auto before = num_open();
+  ASSERT_OK_AND_ASSIGN(const OnnxCounts counts,
+                       reader.VerifyAll([](const OnnxDamage& damage) { ADD_FAILURE() << damage.status; }));
+  EXPECT_EQ(counts.without_checksum, 150);
+  for (int i = 0; i < 150; ++i) EXPECT_EQ(reader.Read(absl::StrCat("f", i))->bytes(), absl::StrCat(1000 + i));
+  EXPECT_LE(num_open(), before + 70);
+}
+
 TEST(OnnxSideFiles, AreRegularFilesOnly) {
   const TempFolder folder;
   std::filesystem::create_directory(folder.Path("d"));
@@ -242,7 +265,8 @@ const RefusedCase kRefused[] = {
     {"Backslash", At("..\\x"), "'/' between folders"},
     {"Escape", At("x\x1b[2J"), "printable"},
     {"NotUtf8", At("x\xff"), "printable"},
-    {"TooLong", At(std::string(5000, 'x')), "refused"},
+    {"TooLong", At(std::string(5000, 'x')), "has a text of 5000 bytes; wanted at most 4096"},
+    {"OffsetTooLong", AtX("offset", std::string(4096, '0') + "4"), "has a text of 4097 bytes"},
     {"LongStep", At(std::string(300, 'x')), "refused"},
     {"UnknownKey", AtX("sha256", "0"), "key \"sha256\""},
     {"TwoKeys", AtX("location", "y"), "it once"},

@@ -102,6 +102,42 @@ TEST(OnnxModel, KeepsMetadata) {
   EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("\"bad\" is not UTF-8")));
 }
 
+// As protobuf reads it: a field counts as it is given last, and numbers have signs.
+TEST(OnnxModel, KeepsMetadataAsProtobufReadsThem) {
+  const auto prop = [](const char* key, const char* value) { return Sub(14, Sub(1, key) + Sub(2, value)); };
+  const auto minus_one = ~uint64_t{0};
+  const std::string model =
+      Model(Initializer(Bytes("w", '1')), Sub(2, "new") + Num(5, 3) + Num(5, minus_one) + Sub(4, "gone") + Sub(4, "") +
+                                              Sub(8, Sub(1, "odd") + Num(2, minus_one)) + prop("empty", "") +
+                                              prop("onnx.infer", "here") + prop("onnx.ir_version", "999") +
+                                              prop("twice", "1") + prop("twice", "2"));
+  ASSERT_OK_AND_ASSIGN(const OnnxReader reader, Open(model));
+  EXPECT_THAT(reader.metadata(),
+              UnorderedElementsAre(Pair("onnx.ir_version", "13"), Pair("onnx.producer_name", "new"),
+                                   Pair("onnx.model_version", "-1"), Pair("onnx.opset_import", "ai.onnx 21, odd -1"),
+                                   Pair("empty", ""), Pair("onnx.infer", "here"), Pair("twice", "1")));
+  EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("\"twice\" is given twice"), HasSubstr("\"onnx.ir_version\" of")));
+  EXPECT_TRUE(OnnxReader::IsFieldKey("onnx.opset_import"));
+  EXPECT_TRUE(OnnxReader::IsFieldKey("onnx.sparse.w"));
+  EXPECT_FALSE(OnnxReader::IsFieldKey("onnx.infer"));
+}
+
+TEST(OnnxModel, NotesTextsOfTensors) {
+  ASSERT_OK_AND_ASSIGN(const OnnxReader reader,
+                       Open(Model(Initializer(Bytes("v", '1')) + Initializer(Bytes("w", '1') + Sub(12, "for later")) +
+                                  Initializer(Bytes("x", '1') + Sub(16, Sub(1, "k") + Sub(2, "v"))))));
+  EXPECT_THAT(reader.notes(), ElementsAre(HasSubstr("2 tensors have a doc_string or metadata_props")));
+}
+
+TEST(OnnxModel, RefusesAnAttributeWithTwoTensorsIfConstantsAreAsked) {
+  const std::string twice = Sub(
+      1, Sub(2, "c") + Sub(4, "Constant") + Sub(5, Sub(1, "value") + Sub(5, Bytes("", '1')) + Sub(5, Bytes("", '2'))));
+  OnnxReaderOptions options;
+  EXPECT_OK(Open(Model(twice), options).status());
+  options.constants = true;
+  EXPECT_THAT(Open(Model(twice), options), StatusIs(Code::kDataLoss, HasSubstr("has two tensors")));
+}
+
 TEST(OnnxModel, ListsConstantsIfAsked) {
   const std::string constant =
       Sub(1, Sub(2, "shape") + Sub(4, "Constant") + Sub(5, Sub(1, "value") + Sub(5, Bytes("", '1'))));

@@ -119,7 +119,8 @@ TEST(OnnxWriter, ReplacesInitializersAndNothingElse) {
   ASSERT_OK(writer.Declare("w", DType::kFloat32, TensorShape({2})));
   ASSERT_OK(writer.AddMetadata("author", "me"));
   EXPECT_THAT(writer.AddMetadata("author", "you"), StatusIs(Code::kInvalidArgument, HasSubstr("\"me\", which stays")));
-  EXPECT_THAT(writer.AddMetadata("onnx.none", "you"), StatusIs(Code::kInvalidArgument));
+  EXPECT_THAT(writer.AddMetadata("onnx.doc_string", "you"), StatusIs(Code::kInvalidArgument, HasSubstr("lacks it")));
+  EXPECT_THAT(writer.AddMetadata("latin", "\xff"), StatusIs(Code::kInvalidArgument, HasSubstr("is not UTF-8")));
   ASSERT_OK(writer.Add("w", Tensor::FromValues<float>({8, 9})));
   ASSERT_OK(writer.AddSlice("deep", *TensorSlice::Parse("0,1"), Tensor::FromValues<uint8_t>({'x'})));
   EXPECT_THAT(writer.AddSlice("deep", *TensorSlice::Parse("2,1"), Tensor::FromValues<uint8_t>({'x'})),
@@ -215,6 +216,121 @@ TEST(OnnxWriter, MovesElementsToASideFileAndBack) {
   EXPECT_THAT(copy(base, split, options), StatusIs(Code::kAlreadyExists, HasSubstr("m.onnx.data")));
 }
 
+// The elements of a node's attribute in a side file, `location`.
+std::string NodeBeside(const std::string& type, const std::string& location) {
+  return Sub(1, Sub(2, "c") + Sub(4, type) +
+                    Sub(5, Sub(1, "value") + Sub(5, ExternalTensor(2, {4}, Entry("location", location), ""))));
+}
+
+// What is not among the tensors of the base is not moved, and no file takes its place.
+TEST(OnnxWriter, ElementsOfAttributesInSideFilesStayWhereTheyAre) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder.Path("other"));
+  folder.Write("n.onnx.data", "0123");
+  const std::string base = folder.Write(
+      "m.onnx", Model(Initializer(RawTensor(2, {2}, "ab", "w")) + NodeBeside("Constant", "./n.onnx.data")));
+  const auto write = [&](const std::string& path, const OnnxWriterOptions& options) -> absl::Status {
+    absl::StatusOr<OnnxWriter> writer = OnnxWriter::CreateModel(folder.Path(path), base, options);
+    if (!writer.ok()) return writer.status();
+    EXPECT_OK(writer->Declare("w", DType::kUint8, TensorShape({2})));
+    EXPECT_OK(writer->Start().status());
+    EXPECT_OK(writer->Add("w", Tensor::FromValues<uint8_t>({'x', 'y'})));
+    return writer->Finish();
+  };
+  OnnxReaderOptions read;
+  read.constants = true;
+  OnnxWriterOptions options;
+  ASSERT_OK_AND_ASSIGN(OnnxWriter elsewhere, OnnxWriter::CreateModel(folder.Path("other/n.onnx"), base, options));
+  EXPECT_THAT(elsewhere.Start(), StatusIs(Code::kFailedPrecondition, HasSubstr("the side file \"./n.onnx.data\"")));
+  // Beside the base nothing moves, and the new side file gets another name.
+  options.use_side_file = true;
+  options.least_side_bytes = 1;
+  options.overwrite = true;
+  std::filesystem::rename(folder.Path("n.onnx.data"), folder.Path("away"));
+  ASSERT_OK(write("n.onnx", options));
+  EXPECT_FALSE(std::filesystem::exists(folder.Path("n.onnx.data")));
+  EXPECT_EQ(ReadFile(folder.Path("n.onnx-r1.data")), "xy");
+  std::filesystem::rename(folder.Path("away"), folder.Path("n.onnx.data"));
+  EXPECT_EQ(OnnxReader::Open(folder.Path("n.onnx"), read)->Read("c")->bytes(), "0123");
+  options.overwrite = false;
+  ASSERT_OK_AND_ASSIGN(OnnxWriter taken, OnnxWriter::CreateModel(folder.Path("n2.onnx"), base, [&] {
+                         OnnxWriterOptions named = options;
+                         named.side_file = "n.onnx.data";
+                         return named;
+                       }()));
+  ASSERT_OK(taken.Declare("w", DType::kUint8, TensorShape({2})));
+  EXPECT_THAT(taken.Start(), StatusIs(Code::kAlreadyExists, HasSubstr("n.onnx.data")));
+  // Constants that are asked for are moved.
+  options = {};
+  options.constants = true;
+  ASSERT_OK(write("other/n.onnx", options));
+  EXPECT_EQ(OnnxReader::Open(folder.Path("other/n.onnx"), read)->Read("c")->bytes(), "0123");
+}
+
+TEST(OnnxWriter, ASideFileHasANameThatReadersAccept) {
+  const TempFolder folder;
+  const std::string base = folder.Write("m.onnx", Model(Initializer(RawTensor(2, {2}, "ab", "w"))));
+  std::filesystem::create_directory(folder.Path("there"));
+  std::filesystem::create_directory_symlink("there", folder.Path("link"));
+  OnnxWriterOptions options;
+  options.use_side_file = true;
+  options.least_side_bytes = 1;
+  for (const char* const name : {"#q", "a:b", "a\\b", "file:x", "/x", "../x", "./n.onnx"}) {
+    options.side_file = name;
+    EXPECT_THAT(OnnxWriter::CreateModel(folder.Path("n.onnx"), base, options), StatusIs(Code::kInvalidArgument))
+        << name;
+  }
+  options.side_file = "link/q";
+  ASSERT_OK_AND_ASSIGN(OnnxWriter behind_link, OnnxWriter::CreateModel(folder.Path("n.onnx"), base, options));
+  ASSERT_OK(behind_link.Declare("w", DType::kUint8, TensorShape({2})));
+  EXPECT_THAT(behind_link.Start(), StatusIs(Code::kPermissionDenied, HasSubstr("link/q")));
+  options.side_file = "";
+  for (const char* const name : {"#n.onnx", "a:b.onnx", "a\\b.onnx"}) {
+    EXPECT_THAT(OnnxWriter::CreateModel(folder.Path(name), base, options),
+                StatusIs(Code::kInvalidArgument, HasSubstr("the name of the side file")));
+  }
+}
+
+// The package onnx reads side files of the graph alone.
+TEST(OnnxWriter, TensorsOfTrainingStepsAndFunctionsStayInTheModel) {
+  const TempFolder folder;
+  const auto tensor = [](const char* name) { return Initializer(RawTensor(2, {4}, "0123", name)); };
+  const std::string function =
+      Sub(25, Sub(1, "f") + NodeWithGraph("n", "b", tensor("in_function")).replace(0, 1, "\x3a"));
+  const std::string base =
+      folder.Write("m.onnx", Model(tensor("w") + NodeWithGraph("if", "then", tensor("inner")),
+                                   Sub(20, Sub(1, tensor("start")) + Sub(2, tensor("rate"))) + function));
+  OnnxWriterOptions options;
+  options.use_side_file = true;
+  options.least_side_bytes = 1;
+  ASSERT_OK_AND_ASSIGN(OnnxWriter writer, OnnxWriter::CreateModel(folder.Path("n.onnx"), base, options));
+  const std::vector<std::string> names = {"w", "inner", "start", "rate", "in_function"};
+  for (const std::string& name : names) ASSERT_OK(writer.Declare(name, DType::kUint8, TensorShape({4})));
+  for (const std::string& name : names) ASSERT_OK(writer.Add(name, Tensor::FromValues<uint8_t>({1, 2, 3, 4})));
+  ASSERT_OK(writer.Finish());
+  ASSERT_OK_AND_ASSIGN(const OnnxReader reader, OnnxReader::Open(folder.Path("n.onnx")));
+  for (const std::string& name : names) {
+    EXPECT_EQ(reader.FindEntry(name)->side_file.empty(), name != "w" && name != "inner") << name;
+  }
+}
+
+TEST(OnnxWriter, NeverReplacesASideFileOfItsBase) {
+  const TempFolder folder;
+  folder.Write("side.bin", "0123");
+  const std::string base =
+      folder.Write("m.onnx", Model(Initializer(ExternalTensor(2, {4}, Entry("location", "side.bin"), "w"))));
+  OnnxWriterOptions options;
+  options.overwrite = true;
+  ASSERT_OK_AND_ASSIGN(OnnxWriter model, OnnxWriter::CreateModel(folder.Path("side.bin"), base, options));
+  EXPECT_THAT(model.Start(), StatusIs(Code::kFailedPrecondition, HasSubstr("side.bin: this call reads it")));
+  options.use_side_file = true;
+  options.least_side_bytes = 1;
+  options.side_file = "side.bin";
+  ASSERT_OK_AND_ASSIGN(OnnxWriter beside, OnnxWriter::CreateModel(folder.Path("n.onnx"), base, options));
+  EXPECT_THAT(beside.Start(), StatusIs(Code::kFailedPrecondition, HasSubstr("side.bin: this call reads it")));
+  EXPECT_EQ(ReadFile(folder.Path("side.bin")), "0123");
+}
+
 TEST(OnnxWriter, NamesAllTensorsThatDoNotFit) {
   const TempFolder folder;
   const std::string base =
@@ -238,6 +354,8 @@ TEST(OnnxWriter, NamesAllTensorsThatDoNotFit) {
   ASSERT_OK_AND_ASSIGN(OnnxWriter two, OnnxWriter::CreateTensor(folder.Path("new.pb")));
   ASSERT_OK(two.Declare("a", DType::kUint8, TensorShape({3})));
   ASSERT_OK(two.Declare("b", DType::kUint8, TensorShape({3})));
+  EXPECT_THAT(two.Declare("\xff", DType::kUint8, TensorShape({3})),
+              StatusIs(Code::kInvalidArgument, HasSubstr("its name is not UTF-8")));
   EXPECT_THAT(two.Finish(), StatusIs(Code::kInvalidArgument, HasSubstr("exactly one tensor, 2")));
 }
 
