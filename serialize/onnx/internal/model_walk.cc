@@ -270,10 +270,12 @@ class Walk {
   // Adds the side file of the TensorProto in these bytes, if it has one.
   absl::Status AddOtherSideFile(uint64_t begin, uint64_t end) {
     if (!options_.other_side_files) return absl::OkStatus();
-    CASK_ASSIGN_OR_RETURN(std::optional<std::string> location, ReadLocation(&cursor_, begin, end));
-    if (!location.has_value()) return absl::OkStatus();
-    CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(std::string) + location->size()));
-    found_.other_side_files.push_back(*std::move(location));
+    absl::StatusOr<std::optional<std::string>> location = ReadLocation(&cursor_, begin, end);
+    if (absl::IsInvalidArgument(location.status())) location = std::string();  // a broken message may mean any file
+    if (!location.ok()) return location.status();
+    if (!location->has_value()) return absl::OkStatus();
+    CASK_RETURN_IF_ERROR(budget_.Charge(sizeof(std::string) + (*location)->size()));
+    found_.other_side_files.push_back(**std::move(location));
     return absl::OkStatus();
   }
 

@@ -68,7 +68,7 @@ struct FoundTensors {
   std::vector<SparseTensor> sparse;
   std::vector<EnclosingMessage> enclosing;  // with WalkOptions::enclosing, all that have tensors
   // With WalkOptions::other_side_files: those of TensorProtos that `tensors` lacks, or of which it has no elements, as
-  // they are written.
+  // they are written; "" where that cannot be told.
   std::vector<std::string> other_side_files;
   std::map<std::string, std::string> metadata;
   std::vector<std::string> notes;
