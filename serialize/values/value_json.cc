@@ -34,20 +34,8 @@ MapForm FormOf(Value map) {
   return text ? MapForm::kTextKeys : integers ? MapForm::kIntegerKeys : MapForm::kPairs;
 }
 
-// The shortest text that gives the same number, and shows that it is not an integer.
-std::string FloatText(double value, int bits) {
-  if (std::isnan(value)) return "\"nan\"";
-  if (std::isinf(value)) return value < 0 ? "\"-inf\"" : "\"inf\"";
-  constexpr int kEnough = 17;
-  std::string text;
-  for (int digits = bits <= 32 ? 6 : 15; digits <= kEnough; ++digits) {
-    text = absl::StrFormat("%.*g", digits, value);
-    double back = 0;
-    const bool is_same = absl::SimpleAtod(text, &back) &&
-                         (bits <= 32 ? static_cast<float>(back) == static_cast<float>(value) : back == value);
-    if (is_same) break;
-  }
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+std::string JsonFloat(double value, int bits) {
+  return std::isfinite(value) ? FloatText(value, bits) : absl::StrCat("\"", FloatText(value, bits), "\"");
 }
 
 absl::string_view KindName(ValueKind kind) {
@@ -142,12 +130,12 @@ class JsonWriter {
         out_ += IntegerText(value);
         break;
       case ValueKind::kFloat:
-        out_ += FloatText(value.float_value(), value.bits());
+        out_ += JsonFloat(value.float_value(), value.bits());
         break;
       case ValueKind::kComplex: {
         const std::complex<double> number = value.complex_value();
-        absl::StrAppend(&out_, "[", FloatText(number.real(), value.bits() / 2), ",",
-                        FloatText(number.imag(), value.bits() / 2), "]");
+        absl::StrAppend(&out_, "[", JsonFloat(number.real(), value.bits() / 2), ",",
+                        JsonFloat(number.imag(), value.bits() / 2), "]");
         break;
       }
       case ValueKind::kText:
@@ -227,6 +215,21 @@ bool TakeJsonQuoted(absl::string_view* rest, std::string* text) {
   if (rest->empty()) return false;
   rest->remove_prefix(1);
   return true;
+}
+
+std::string FloatText(double value, int bits) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  constexpr int kEnough = 17;
+  std::string text;
+  for (int digits = bits <= 32 ? 6 : 15; digits <= kEnough; ++digits) {
+    text = absl::StrFormat("%.*g", digits, value);
+    double back = 0;
+    const bool is_same = absl::SimpleAtod(text, &back) &&
+                         (bits <= 32 ? static_cast<float>(back) == static_cast<float>(value) : back == value);
+    if (is_same) break;
+  }
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
 absl::StatusOr<std::string> ValueToJson(Value value, const ValueJsonOptions& options) {

@@ -42,6 +42,9 @@ struct ValueJsonOptions {
 // Errors: ResourceExhausted if the text would pass max_bytes.
 absl::StatusOr<std::string> ValueToJson(Value value, const ValueJsonOptions& options = {});
 
+// The shortest text that gives the same number of so many bits, and shows that it is not an integer: "0.1", "2.0",
+// "nan", "-inf".
+std::string FloatText(double value, int bits = 64);
 // `text` in quotes, with the escapes that JSON needs.
 std::string JsonQuoted(absl::string_view text);
 // Takes such a string from the start of *rest and appends its text. Escapes: \" \\ \/ and \u00XX, those that

@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/torch/internal/globals.h"
 #include "tensorcask/serialize/torch/internal/numpy_values.h"
+#include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -243,13 +244,18 @@ class Walk {
     switch (key.kind) {
       case Kind::kText:
       case Kind::kBytes:
+      case Kind::kDevice:
         return key.text;
+      case Kind::kGlobal:
+        return pickle_.globals[key.index].name;
       case Kind::kNone:
         return "None";
       case Kind::kBool:
         return key.integer != 0 ? "True" : "False";
       case Kind::kFloat:
-        return texts_.emplace_back(absl::StrCat(key.real));
+        return texts_.emplace_back(FloatText(key.real));
+      case Kind::kUint:
+        return texts_.emplace_back(absl::StrCat(static_cast<uint64_t>(key.integer)));
       case Kind::kBigInt:
         return key.text;
       case Kind::kTuple: {

@@ -182,6 +182,55 @@ TEST(PickleTest, ProtocolsFourAndFiveHaveFramesAndNumberedMemos) {
   }
 }
 
+std::vector<std::string> NamesOf(const Read& read) {
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : read.tensors) names.push_back(tensor.name);
+  return names;
+}
+
+TEST(PickleTest, KeysThatAreNumbersHaveTheirShortestText) {
+  const std::string weight = Tensor(Storage("FloatStorage", "0", 1), 0, {}, {});
+  const absl::StatusOr<Read> read = ReadAll(Pickled(Dict({{Float(0.1234567), weight},
+                                                          {Float(0.1234568), weight},
+                                                          {Float(2), weight},
+                                                          {"\x8a\x09\1\0\0\0\0\0\0\x80\0"s, weight},
+                                                          {Global("torch", "int8"), weight}})));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(NamesOf(*read),
+            (std::vector<std::string>{"0.1234567", "0.1234568", "2.0", "9223372036854775809", "torch.int8"}));
+}
+
+TEST(PickleTest, AttributesOfATensorAreADictOrADictAndSlots) {
+  const std::string weight = Tensor(Storage("FloatStorage", "0", 1), 0, {}, {});
+  const std::string arguments =
+      Tuple({Storage("FloatStorage", "0", 1), Int(0), Numbers({}), Numbers({}), Bool(false), Hooks()});
+  const std::string in_dict = Dict({{Text("in_dict"), weight}, {Text("tag"), Int(1)}});
+  const std::string in_slot = Dict({{Text("in_slot"), weight}});
+  const std::vector<std::string> one = {"w", "w.in_dict"};
+  const std::vector<std::string> both = {"w", "w.in_dict", "w.in_slot"};
+  for (const auto& [state, names] :
+       {std::pair(in_dict, one), std::pair(Tuple({in_dict, in_slot}), both), std::pair(Tuple({in_dict, "N"}), one)}) {
+    for (const std::string& value :
+         {Call(
+              Global("torch._tensor", "_rebuild_from_type_v2"),
+              {Global("torch._utils", "_rebuild_tensor_v2"), Global("torch.nn.parameter", "Buffer"), arguments, state}),
+          Call(Global("torch._utils", "_rebuild_parameter_with_state"), {weight, Bool(true), Hooks(), state})}) {
+      const absl::StatusOr<Read> read = ReadAll(Pickled(Dict({{Text("w"), value}})));
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(NamesOf(*read), names);
+    }
+  }
+}
+
+TEST(PickleTest, ATensorOfADeviceKeepsItsDTypeAndGetsRequiresGrad) {
+  const absl::StatusOr<Read> read = ReadAll(Pickled(Call(
+      Global("torch._utils", "_rebuild_device_tensor_from_cpu_tensor"),
+      {Tensor(Storage("FloatStorage", "0", 1), 0, {}, {}), Global("torch", "float32"), Text("xla:0"), Bool(true)})));
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->tensors.size(), 1u);
+  EXPECT_TRUE(read->pickle.tensors[read->pickle.object(read->tensors[0].object).index].requires_grad);
+}
+
 TEST(PickleTest, OpaqueObjectsKeepWhatThePickleGivesThem) {
   const std::string bytes =
       Pickled(Tuple({Call(Global("os", "system"), {Text("ls")}),
