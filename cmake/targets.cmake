@@ -1023,6 +1023,7 @@ tensorcask_room(torch
     absl::span
     absl::status
     absl::statusor
+    absl::str_format
     absl::strings
   LINK_PRIVATE
     Tensorcask::dependency_zstd)

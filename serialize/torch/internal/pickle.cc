@@ -53,7 +53,7 @@ class Machine {
       if (frame_ends_ == at_) frame_ends_.reset();
     }
     pickle_.size_bytes = at_;
-    DropEqualKeys(&pickle_);
+    CASK_RETURN_IF_ERROR(DropEqualKeys(&pickle_, &builder_));
     return std::move(pickle_);
   }
 

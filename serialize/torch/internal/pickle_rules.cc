@@ -1,39 +1,107 @@
 #include "tensorcask/serialize/torch/internal/pickle_rules.h"
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/types/span.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tensorcask/serialize/values/value_json.h"
 
 namespace tensorcask::torch {
 namespace {
 
 using Kind = Object::Kind;
 
-// Equal for keys that Python calls equal; an object of its own is equal to itself.
-std::pair<Kind, uint64_t> IdentityOfKey(const Pickle& pickle, Ref key) {
-  const Object& object = pickle.object(key);
-  switch (object.kind) {
-    case Kind::kBool:
-    case Kind::kInt:
-      return {Kind::kInt, static_cast<uint64_t>(object.integer)};
-    case Kind::kFloat: {
-      constexpr double kMost = 9.0e18;
-      const bool is_integer = object.real > -kMost && object.real < kMost &&
-                              static_cast<double>(static_cast<int64_t>(object.real)) == object.real;
-      if (is_integer) return {Kind::kInt, static_cast<uint64_t>(static_cast<int64_t>(object.real))};
-      return {Kind::kFloat, static_cast<uint64_t>(object.integer)};
+// Finds equal keys.
+class Keys {
+ public:
+  // Both outlive this.
+  Keys(const Pickle& pickle, PickleBuilder* builder) : pickle_(pickle), builder_(builder) {}
+
+  // The first object that was asked for and is equal to this one. Texts and bytes are one object if they are equal.
+  Ref First(Ref key, int depth = 0) {
+    const auto known = tuples_.find(key);
+    if (known != tuples_.end()) return known->second;
+    const std::string text = TextOf(key, depth);
+    Ref first = key;
+    if (const auto found = first_.find(text); found != first_.end()) {
+      first = found->second;
+    } else if (!text.empty() && builder_->Charge(text.size() + kSlotBytes)) {
+      first_.emplace(text, key);
     }
-    case Kind::kNone:
-      return {Kind::kNone, 0};
-    default:
-      return {Kind::kObject, key};
+    if (IsTuple(pickle_.object(key).kind)) tuples_.emplace(key, first);
+    return first;
   }
-}
+
+  // Whether Python would have refused one of these objects.
+  bool found_unhashable() const { return found_unhashable_; }
+
+ private:
+  static constexpr uint64_t kSlotBytes = 2 * (sizeof(std::pair<std::string, Ref>) + sizeof(std::pair<Ref, Ref>));
+  static constexpr int kMostNested = 1000;  // FindTensors refuses what is nested deeper
+
+  static bool IsTuple(Kind kind) { return kind == Kind::kTuple || kind == Kind::kSize; }
+
+  // Equal for equal numbers, of whichever type; "" for NaN.
+  static std::string NumberText(double number) {
+    if (std::isnan(number)) return "";
+    if (std::isfinite(number) && std::trunc(number) == number) return absl::StrFormat("n%.0f", number + 0.0);  // no -0
+    return absl::StrCat("f", FloatText(number));
+  }
+
+  // Equal for equal objects; "" for one that is equal to itself alone, and for texts and bytes.
+  std::string TextOf(Ref key, int depth) {
+    const Object& object = pickle_.object(key);
+    switch (object.kind) {
+      case Kind::kBool:
+      case Kind::kInt:
+        return absl::StrCat("n", object.integer);
+      case Kind::kUint:
+        return absl::StrCat("n", static_cast<uint64_t>(object.integer));
+      case Kind::kBigInt:
+        return absl::StrCat("n", object.text);
+      case Kind::kFloat:
+        return NumberText(object.real);
+      case Kind::kComplex: {
+        const std::complex<double> number = pickle_.complexes[object.index];
+        if (number.imag() == 0 || std::isnan(number.real())) return NumberText(number.real());
+        const std::string imaginary = NumberText(number.imag());
+        return imaginary.empty() ? "" : absl::StrCat("c", NumberText(number.real()), imaginary);
+      }
+      case Kind::kDevice:
+        return absl::StrCat("d", object.text);
+      case Kind::kGlobal:
+        return absl::StrCat("g", pickle_.globals[object.index].name);
+      case Kind::kTuple:
+      case Kind::kSize: {
+        if (depth == kMostNested) return "";
+        std::string text = "t";
+        for (const Ref item : pickle_.items(key)) absl::StrAppend(&text, First(item, depth + 1), ",");
+        return text;
+      }
+      case Kind::kList:
+      case Kind::kDict:
+      case Kind::kNumpyArray:
+      case Kind::kNumpyDType:  // the same in two orders of bytes
+        found_unhashable_ = true;
+        return "";
+      default:
+        return "";
+    }
+  }
+
+  const Pickle& pickle_;
+  PickleBuilder* const builder_;
+  absl::flat_hash_map<std::string, Ref> first_;  // by TextOf
+  absl::flat_hash_map<Ref, Ref> tuples_;         // the First of each, because tuples may share tuples
+  bool found_unhashable_ = false;
+};
 
 }  // namespace
 
@@ -101,25 +169,31 @@ std::string DecimalDigits(absl::string_view bytes) {
   return digits;
 }
 
-void DropEqualKeys(Pickle* pickle) {
-  absl::flat_hash_map<std::pair<Kind, uint64_t>, size_t> places;
+absl::Status DropEqualKeys(Pickle* pickle, PickleBuilder* builder) {
+  Keys keys(*pickle, builder);
+  absl::flat_hash_map<Ref, size_t> places;
   for (const Object& object : pickle->objects) {
-    if (object.kind != Kind::kDict) continue;
+    const size_t step = object.kind == Kind::kDict ? 2 : 1;
+    if (object.kind != Kind::kDict && object.kind != Kind::kSet) continue;
     RefList& list = pickle->lists[object.index];
-    if (list.size <= 2) continue;
-    const absl::Span<Ref> entries(list.items, list.size);
     places.clear();
     size_t kept = 0;
-    for (size_t i = 0; i < entries.size(); i += 2) {
-      const auto [place, is_new] = places.try_emplace(IdentityOfKey(*pickle, entries[i]), kept);
-      if (is_new) {
-        entries[kept] = entries[i];
-        kept += 2;
+    for (size_t i = 0; i < list.size; i += step) {
+      const bool is_set = pickle->object(list.items[i]).kind == Kind::kSet;  // as an item, it is a frozenset
+      const auto [place, is_new] = places.try_emplace(keys.First(list.items[i]), kept);
+      if (keys.found_unhashable() || (is_set && step == 2)) {
+        return absl::DataLossError(
+            "a key of a dict, or an item of a set, is a list, a dict, a set or an array, or has one");
       }
-      entries[place->second + 1] = entries[i + 1];
+      if (is_new) {
+        list.items[kept] = list.items[i];
+        kept += step;
+      }
+      if (step == 2) list.items[place->second + 1] = list.items[i + 1];
     }
     list.size = kept;
   }
+  return builder->status();
 }
 
 }  // namespace tensorcask::torch

@@ -5,8 +5,10 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/torch/internal/pickle.h"
+#include "tensorcask/serialize/torch/internal/pickle_builder.h"
 
 namespace tensorcask::torch {
 
@@ -17,8 +19,12 @@ absl::string_view RefusedName(unsigned char instruction);
 // Requires: more than 8 bytes.
 std::string DecimalDigits(absl::string_view bytes);
 
-// Leaves one of the equal keys of each dict: Python keeps the place of the first and the value of the last.
-void DropEqualKeys(Pickle* pickle);
+// Leaves one of the equal keys of each dict, and of the equal items of each set: Python keeps the first, with the value
+// of the last. Equal are texts, bytes, numbers of one value, devices, names, and tuples of equal items. All others, and
+// NaN, are equal to themselves alone. Charges its memory to `builder`, which makes the pickle. Errors: DataLoss for a
+// key or item that is a list, a dict or of NumPy, or a tuple that has one, and for a key that is a set;
+// ResourceExhausted.
+absl::Status DropEqualKeys(Pickle* pickle, PickleBuilder* builder);
 
 }  // namespace tensorcask::torch
 

@@ -5,7 +5,7 @@
 //   none true 7 f3ff0000000000000 t6162 b00ff (..) [..] {key: value, ..} set(..) size(..) complex(f..,f..)
 //   dtype(float32) device(6370) object(argparse.Namespace, arguments, state)
 //
-// Items of sets are sorted; equal ones are there once.
+// Items of sets are sorted.
 
 #include <algorithm>
 #include <cstdint>
@@ -80,7 +80,6 @@ std::string Print(Value value) {
       return absl::StrCat("size(", joined, ")");
     case ValueKind::kSet:
       std::sort(items.begin(), items.end());
-      items.erase(std::unique(items.begin(), items.end()), items.end());
       return absl::StrCat("set(", absl::StrJoin(items, ", "), ")");
     case ValueKind::kMap:
       for (size_t i = 0; i < value.size(); ++i) {

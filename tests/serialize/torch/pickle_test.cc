@@ -2,6 +2,7 @@
 
 #include "tensorcask/serialize/torch/internal/pickle.h"
 
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -103,6 +104,20 @@ const ValueCase kValues[] = {
     {"MixedKeys", Dict({{Int(3), Int(0)}, {Text("a"), Int(1)}}), "{\"map\":[[3,0],[\"a\",1]]}"},
     {"TheLastOfEqualKeys", Dict({{Text("a"), Int(1)}, {Text("b"), Int(2)}, {Text("a"), Int(3)}}), "{\"a\":3,\"b\":2}"},
     {"TrueIsOne", Dict({{Int(1), Int(5)}, {Bool(true), Int(6)}, {Float(1.0), Int(7)}}), "{\"1\":7}"},
+    {"EqualTuplesAreOneKey",
+     Dict({{Numbers({1, 2}), Int(5)}, {Call(Global("torch", "Size"), {Numbers({1, 2})}), Int(6)}}),
+     "{\"map\":[[[1,2],6]]}"},
+    {"EqualNumbersAreOneKey",
+     Dict({{"\x8a\x09\0\0\0\0\0\0\0\x80\0"s, Int(1)},
+           {Float(9223372036854775808.0), Int(2)},
+           {Call(Global("builtins", "complex"), {Float(9223372036854775808.0), Float(-0.0)}), Int(3)}}),
+     "{\"9223372036854775808\":3}"},
+    {"EqualNamesAreOneKey", Dict({{Global("torch", "int8"), Int(1)}, {Global("torch", "int8"), Int(2)}}),
+     "{\"map\":[[\"int8\",2]]}"},
+    {"NanIsEqualToItselfAlone", Dict({{Float(NAN) + "q\1", Int(1)}, {Float(NAN), Int(2)}, {"h\1", Int(3)}}),
+     "{\"map\":[[\"nan\",3],[\"nan\",2]]}"},
+    {"EqualItemsOfASet", Call(Global("builtins", "frozenset"), {List({Int(2), Int(1), Bool(true), Float(2)})}),
+     "[2,1]"},
     {"OrderedDict", Hooks() + "(" + Text("a") + "Nu", "{\"a\":null}"},
     {"OrderedDictOfPairs", Call(Global("collections", "OrderedDict"), {List({List({Text("a"), Int(2)})})}),
      "{\"a\":2}"},
@@ -344,6 +359,9 @@ const RejectCase kRejected[] = {
     {"AppendToTuple", "\x80\2)(Ne.", Code::kDataLoss, "not a list"},
     {"SetItemOfList", "\x80\2]NNs.", Code::kDataLoss, "not a dict"},
     {"UnhashableKey", "\x80\2}]Ns.", Code::kDataLoss, "a key of a dict"},
+    {"UnhashableKeyOfPairs", Pickled(Call(Global("collections", "OrderedDict"), {List({Tuple({"]\x85", Int(1)})})})),
+     Code::kDataLoss, "a key of a dict"},
+    {"UnhashableItem", Pickled("(]\x91"), Code::kDataLoss, "an item of a set"},
     {"CallOfText", Pickled(Text("a") + ")R"), Code::kDataLoss, "not a function"},
     {"CallWithList", Pickled(Hooks().substr(0, Hooks().size() - 3) + "]R"), Code::kDataLoss, "not a tuple"},
     {"CallOfStorageClass", Pickled(Call(Global("torch", "FloatStorage"), {})), Code::kDataLoss, "only name"},

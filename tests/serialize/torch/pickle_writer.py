@@ -80,7 +80,10 @@ class Writer:
 
     def key(self):
         return self.rng.choice([lambda: self.text(self.word()), lambda: b"K" + bytes([self.rng.randrange(3)]),
-                                lambda: b"\x88", lambda: b"N", lambda: b"G" + struct.pack(">d", 1.0)])()  # fmt: skip
+                                lambda: b"\x88", lambda: b"N", lambda: b"G" + struct.pack(">d", 1.0), self.number,
+                                lambda: self.call("builtins.complex", b"K\x01", b"K\x00"),
+                                lambda: b"G" + struct.pack(">d", self.rng.choice([2.0**63, -(2.0**31), 2.0**100, -0.0, 0.5])),
+                                lambda: self.tuple_of([self.key(), self.key()])])()  # fmt: skip
 
     def items(self, depth):
         return [self.value(depth - 1) for _ in range(self.rng.choice([0, 1, 2, 3, 5]))]
@@ -109,7 +112,7 @@ class Writer:
         if kind == 4:
             return rng.choice([b"\x8f(" + b"".join(words) + b"\x90", b"(" + b"".join(words) + b"\x91"])
         if kind == 5:
-            return self.call("builtins.set", b"](" + b"".join(words) + b"e")
+            return self.call("builtins.set", b"](" + b"".join(words + [self.key(), self.key()]) + b"e")
         state = b"}" + self.filled(entries, b"s", b"u") + b"b" if rng.random() < 0.8 else b""
         return self.call("argparse.Namespace") + state
 
