@@ -169,7 +169,9 @@ class Walk {
       if (edge.child == kNoRef) continue;
       const Node& child = NodeOf(edge.child);
       node.depth = std::max(node.depth, child.depth + 1);
-      if (child.num_tensors == 0 || edge.is_key) continue;
+      if (child.num_tensors == 0) continue;
+      if (edge.is_key)
+        return absl::UnimplementedError("a key of a dict is a tensor or has one; such keys are not read");
       const uint64_t step_bytes = (edge.text.empty() ? 20 : edge.text.size()) + 1;
       node.num_tensors = Plus(node.num_tensors, child.num_tensors);
       node.name_bytes = Plus(node.name_bytes, Plus(child.name_bytes, Times(child.num_tensors, step_bytes)));
