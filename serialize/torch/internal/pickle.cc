@@ -284,12 +284,16 @@ class Machine {
         if (module.kind != Kind::kText || name.kind != Kind::kText) return Bad("a global whose name is not text");
         return PushGlobal(module.text, name.text);
       }
-      case 'R':
-      case 0x81: {
+      case 'R': {
         CASK_RETURN_IF_ERROR(Need(2));
         const Ref arguments = Pop();
         const Ref callable = Pop();
         return Push(Call(callable, arguments, &builder_));
+      }
+      case 0x81: {
+        CASK_RETURN_IF_ERROR(Need(2));
+        const Ref arguments = Pop();
+        return NewObject(Pop(), arguments);
       }
       case 0x92: {
         CASK_RETURN_IF_ERROR(Need(3));
@@ -299,7 +303,7 @@ class Machine {
         if (keywords.kind != Kind::kDict || pickle_.lists[keywords.index].size != 0) {
           return Bad("makes an object with arguments by name");
         }
-        return Push(Call(callable, arguments, &builder_));
+        return NewObject(callable, arguments);
       }
       case 'b': {
         CASK_RETURN_IF_ERROR(Need(2));
@@ -391,6 +395,17 @@ class Machine {
     std::reverse_copy(bytes.begin(), bytes.end(), little);
     Push(builder_.Float(LoadLittleEndian<double>(little)));
     return absl::OkStatus();
+  }
+
+  // Without the __init__ of the class: most classes of the table would not get their arguments.
+  absl::Status NewObject(Ref of, Ref arguments) {
+    const Object& object = builder_.object(of);
+    const Global* const global = object.kind == Kind::kGlobal ? &pickle_.globals[object.index] : nullptr;
+    if (global != nullptr && global->use != GlobalUse::kPlainObject && global->use != GlobalUse::kUnknown) {
+      return Bad(absl::StrCat("makes an object of ", Quoted(global->name),
+                              " by NEWOBJ, which is for objects of plain classes"));
+    }
+    return Push(Call(of, arguments, &builder_));
   }
 
   // Adds items to the value `to`. Objects of opaque classes may be lists and dicts, too.

@@ -279,18 +279,28 @@ def call(name, arguments):
     return CALLS[name.name](*arguments)
 
 
+def new_object(name, arguments):
+    refuse(isinstance(name, Name) and name.name != "argparse.Namespace", "an object of another class")
+    return call(name, arguments)
+
+
 @instruction(ord("R"))
-@instruction(0x81)
 def load_reduce(self):
     arguments, name = self.stack.pop(), self.stack.pop()
     self.append(call(name, arguments))
+
+
+@instruction(0x81)
+def load_newobj(self):
+    arguments, name = self.stack.pop(), self.stack.pop()
+    self.append(new_object(name, arguments))
 
 
 @instruction(0x92)
 def load_newobj_ex(self):
     keywords, arguments, name = self.stack.pop(), self.stack.pop(), self.stack.pop()
     refuse(type(keywords) is not dict or keywords, "keywords")
-    self.append(call(name, arguments))
+    self.append(new_object(name, arguments))
 
 
 @instruction(ord("b"))

@@ -58,7 +58,7 @@ class Writer:
         return b"(" + b"".join(items) + b"t"
 
     def call(self, full, *arguments):
-        last = self.rng.choice([b"R", b"R", b"\x81", b"}\x92"])
+        last = self.rng.choice([b"R", b"\x81", b"}\x92"]) if full == "argparse.Namespace" else b"R"
         return self.name(full) + self.tuple_of(list(arguments)) + last
 
     def scalar(self):
