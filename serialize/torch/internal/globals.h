@@ -35,9 +35,11 @@ enum class GlobalUse : uint8_t {
   kLayout,            // torch.serialization._get_layout
   kSize,              // torch.Size
   kDevice,            // torch.device
-  kDict,              // OrderedDict, Counter
+  kDict,              // OrderedDict
+  kCounter,           // Counter
   kDefaultDict,       // the factory, then as OrderedDict
-  kList,              // deque; lists of TorchScript
+  kDeque,             // deque
+  kList,              // lists of TorchScript
   kSet,               // set, frozenset
   kComplex,           // complex
   kBytes,             // bytearray, bytes

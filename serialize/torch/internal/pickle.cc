@@ -420,17 +420,9 @@ class Machine {
       return Bad(kind == Kind::kDict ? "sets an item of a value that is not a dict"
                                      : "adds an item to a value that is not a list or a set");
     }
-    if (kind == Kind::kDict) {
-      for (size_t i = 0; i < items.size(); i += 2) {
-        switch (builder_.object(items[i]).kind) {
-          case Kind::kList:
-          case Kind::kDict:
-          case Kind::kSet:
-            return Bad("a key of a dict is a list, a dict or a set");
-          default:
-            break;
-        }
-      }
+    const int64_t bound = kind == Kind::kList ? builder_.object(to).integer : 0;
+    if (bound > 0 && pickle_.items(to).size() + items.size() >= static_cast<uint64_t>(bound)) {
+      return Bad(absl::StrCat("a deque of at most ", bound - 1, " items gets more"));
     }
     builder_.Append(to, items);
     return absl::OkStatus();

@@ -47,8 +47,8 @@ struct Object {
     kText,     // text. Equal texts are one object, and so are equal bytes
     kBytes,    // text
     kTuple,    // lists[index]; so are the next three
-    kList,
-    kSet,
+    kList,     // integer: 1 more than the items that it may have; 0: any number
+    kSet,      // no two items are equal
     kSize,
     kDict,        // lists[index]: keys and values in turn; no two keys are equal
     kGlobal,      // globals[index]
@@ -101,7 +101,7 @@ struct PickledTensor {
   Ref stride = kNoRef;      // the same, and as many
   Ref parts = kNoRef;       // kQuantized: its parameters. kSparse: a tuple of tensors and the size
   Ref layout = kNoRef;      // kSparse: the name of the layout
-  Ref state = kNoRef;       // attributes that Python gave the tensor
+  Ref state = kNoRef;       // attributes that Python gave the tensor: a dict, or a tuple of a dict and one of slots
 };
 
 // An object that is only a name and what the pickle gave it.
@@ -149,6 +149,7 @@ struct Pickle {
   std::vector<NumpyDType> numpy_dtypes;
   std::vector<NumpyArray> numpy_arrays;
   std::deque<std::string> made;           // texts that are not in the bytes as such
+  uint64_t num_dict_states = 0;           // dicts with attributes, which are left out
   std::vector<std::string> opaque_names;  // the names of the globals outside the table, each once
 
   const Object& object(Ref ref) const { return objects[ref]; }

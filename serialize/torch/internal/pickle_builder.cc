@@ -95,6 +95,12 @@ Ref PickleBuilder::List(Object::Kind kind, absl::Span<const Ref> items) {
   return ref;
 }
 
+Ref PickleBuilder::BoundedList(absl::Span<const Ref> items, int64_t most) {
+  const Ref list = List(Object::Kind::kList, items);
+  if (list != None()) pickle_->objects[list].integer = most + 1;
+  return list;
+}
+
 Ref PickleBuilder::NewGlobal(const Global& row) { return New(Object::Kind::kGlobal, row, &pickle_->globals); }
 
 bool PickleBuilder::AddStorage(const Storage& storage) {

@@ -50,6 +50,8 @@ class PickleBuilder {
   Ref Text(absl::string_view text, Object::Kind kind = Object::Kind::kText);
   // kTuple, kList, kSet, kSize, kDict. Empty tuples are one object.
   Ref List(Object::Kind kind, absl::Span<const Ref> items);
+  // kList, which may have at most so many items. Requires: `items` are no more.
+  Ref BoundedList(absl::Span<const Ref> items, int64_t most);
   Ref NewGlobal(const Global& row);
   bool AddStorage(const Storage& storage);  // as the last of the storages. False: past the quota
   Ref NewView(const StorageView& view);
@@ -64,6 +66,7 @@ class PickleBuilder {
   absl::string_view Keep(std::string text);
 
   void Append(Ref list, absl::Span<const Ref> items);
+  void CountDictState() { ++pickle_->num_dict_states; }
   Instance* instance(Ref ref) { return &pickle_->instances[object(ref).index]; }
   PickledTensor* tensor(Ref ref) { return &pickle_->tensors[object(ref).index]; }
   NumpyDType* numpy_dtype(Ref ref) { return &pickle_->numpy_dtypes[object(ref).index]; }

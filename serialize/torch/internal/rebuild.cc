@@ -1,7 +1,11 @@
 #include "tensorcask/serialize/torch/internal/rebuild.h"
 
-#include <vector>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/torch/internal/call_arguments.h"
@@ -23,12 +27,55 @@ absl::StatusOr<Ref> MakeFromType(const CallArguments& call) {
   if (call.Named(0, GlobalUse::kFromType) != nullptr) return call.Wrong("another function than itself");
   PickleBuilder& builder = call.builder();
   CASK_ASSIGN_OR_RETURN(const Ref made, Call(call.ref(0), call.ref(2), &builder));
-  if (builder.object(made).kind != Kind::kTensor) return made;
+  if (builder.object(made).kind != Kind::kTensor) {
+    CASK_RETURN_IF_ERROR(SetState(made, call.ref(3), &builder));
+    return made;
+  }
   PickledTensor tensor = builder.pickle().tensors[builder.object(made).index];
-  // Slots and a dict, or only a dict.
+  if (tensor.state != kNoRef) return absl::DataLossError("a tensor gets two states");
   tensor.state = call.ref(3);
-  if (call.Is(3, Kind::kTuple) && call.list(3).size() == 2) tensor.state = call.list(3)[1];
   return builder.NewTensor(tensor);
+}
+
+absl::StatusOr<Ref> MakeFromCpuTensor(const CallArguments& call) {
+  const Global* const dtype = call.Named(1, GlobalUse::kDType);
+  if (call.size() != 4 || !call.Is(0, Kind::kTensor) || dtype == nullptr || !call.Is(3, Kind::kBool)) {
+    return call.Wrong("a tensor, a dtype, a device and requires_grad");
+  }
+  PickledTensor tensor = call.builder().pickle().tensors[call.at(0).index];
+  if (dtype->dtype == DType::kInvalid || dtype->dtype != tensor.dtype) {
+    return absl::UnimplementedError(absl::StrCat("a tensor of ", Quoted(dtype->name), " that is stored as ",
+                                                 DTypeName(tensor.dtype), ", which is not converted"));
+  }
+  tensor.requires_grad = call.at(3).integer != 0;
+  return call.builder().NewTensor(tensor);
+}
+
+// A list of its own, which keeps the last items if there is a bound.
+absl::StatusOr<Ref> MakeDeque(const CallArguments& call) {
+  const bool is_bounded = call.Is(1, Kind::kInt) && call.at(1).integer >= 0;
+  if (call.size() > 2 || (call.size() > 0 && !call.IsList(0)) ||
+      (call.size() == 2 && !is_bounded && !call.Is(1, Kind::kNone))) {
+    return call.Wrong("a list and the largest number of items");
+  }
+  const absl::Span<const Ref> items = call.size() > 0 ? call.list(0) : absl::Span<const Ref>();
+  if (!is_bounded) return call.builder().List(Kind::kList, items);
+  const int64_t most = std::min(call.at(1).integer, std::numeric_limits<int64_t>::max() - 1);
+  return call.builder().BoundedList(items.last(std::min(items.size(), static_cast<size_t>(most))), most);
+}
+
+// The attributes of a dict are left out. They may be the versions of modules, which are no part of the values.
+absl::Status CheckAttributes(Ref state, PickleBuilder* builder) {
+  if (builder->object(state).kind != Kind::kDict) return absl::DataLossError("the attributes of a dict are not a dict");
+  const absl::Span<const Ref> entries = builder->pickle().items(state);
+  if (!entries.empty()) builder->CountDictState();
+  for (size_t i = 0; i < entries.size(); i += 2) {
+    const Object& key = builder->object(entries[i]);
+    if (key.kind == Kind::kText && key.text == "_metadata") continue;
+    return absl::UnimplementedError(absl::StrCat("a dict has the attribute ", Quoted(key.text),
+                                                 "; of the attributes of dicts only \"_metadata\" is known"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status NotCalled(const Global& global) {
@@ -61,8 +108,7 @@ absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder) {
     case GlobalUse::kFromType:
       return MakeFromType(call);
     case GlobalUse::kFromCpuTensor:
-      if (call.size() == 4 && call.Is(0, Kind::kTensor)) return call.ref(0);
-      return call.Wrong("a tensor, a dtype, a device and requires_grad");
+      return MakeFromCpuTensor(call);
     case GlobalUse::kFromNumpy:
       return MakeTensorFromNumpy(call);
     case GlobalUse::kLayout:
@@ -74,9 +120,17 @@ absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder) {
     case GlobalUse::kDevice:
       return MakeDevice(call);
     case GlobalUse::kDict:
-      return MakeDict(call);
+      return MakeDict(call, 0);
+    case GlobalUse::kCounter:
+      if (call.size() == 0 || call.Is(0, Kind::kDict)) return MakeDict(call, 0);
+      return call.Wrong("a dict of counts");
     case GlobalUse::kDefaultDict:
-      return builder->List(Kind::kDict, {});
+      if (call.size() == 0 || call.Is(0, Kind::kNone) || call.Is(0, Kind::kGlobal) || call.Is(0, Kind::kObject)) {
+        return MakeDict(call, 1);
+      }
+      return call.Wrong("a function, and nothing, a dict or a list of pairs");
+    case GlobalUse::kDeque:
+      return MakeDeque(call);
     case GlobalUse::kList:
       if (call.size() == 0) return builder->List(Kind::kList, {});
       if (call.Is(0, Kind::kList)) return call.ref(0);
@@ -121,7 +175,7 @@ absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder) {
 absl::Status SetState(Ref target, Ref state, PickleBuilder* builder) {
   switch (builder->object(target).kind) {
     case Kind::kDict:
-      return absl::OkStatus();  // _metadata, the versions of modules: not a part of the values
+      return CheckAttributes(state, builder);
     case Kind::kNumpyArray:
       return SetArray(target, state, builder);
     case Kind::kNumpyDType:

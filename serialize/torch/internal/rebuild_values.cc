@@ -40,15 +40,15 @@ std::optional<std::string> ToLatin1(absl::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<Ref> MakeDict(const CallArguments& call) {
+absl::StatusOr<Ref> MakeDict(const CallArguments& call, size_t first) {
   PickleBuilder& builder = call.builder();
-  if (call.size() == 0) return builder.List(Kind::kDict, {});
-  if (call.size() == 1 && call.Is(0, Kind::kDict)) {
-    return builder.List(Kind::kDict, call.list(0));
+  if (call.size() <= first) return builder.List(Kind::kDict, {});
+  if (call.size() == first + 1 && call.Is(first, Kind::kDict)) {
+    return builder.List(Kind::kDict, call.list(first));
   }
-  if (call.size() != 1 || !call.IsList(0)) return call.Wrong("nothing, a dict or a list of pairs");
+  if (call.size() != first + 1 || !call.IsList(first)) return call.Wrong("nothing, a dict or a list of pairs");
   std::vector<Ref> entries;
-  for (const Ref pair : call.list(0)) {
+  for (const Ref pair : call.list(first)) {
     const Kind kind = builder.object(pair).kind;
     if ((kind != Kind::kList && kind != Kind::kTuple) || builder.pickle().items(pair).size() != 2) {
       return call.Wrong("nothing, a dict or a list of pairs");

@@ -3,6 +3,8 @@
 #ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_REBUILD_VALUES_H_
 #define TENSORCASK_SERIALIZE_TORCH_INTERNAL_REBUILD_VALUES_H_
 
+#include <cstddef>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/torch/internal/call_arguments.h"
@@ -12,7 +14,7 @@
 namespace tensorcask::torch {
 
 // Errors of all: DataLoss for arguments that the function does not take.
-absl::StatusOr<Ref> MakeDict(const CallArguments& call);
+absl::StatusOr<Ref> MakeDict(const CallArguments& call, size_t first);  // of the arguments from this one on
 absl::StatusOr<Ref> MakeBytes(const CallArguments& call);
 absl::StatusOr<Ref> MakeDevice(const CallArguments& call);
 absl::StatusOr<Ref> MakePath(const CallArguments& call, absl::string_view name);  // for the class

@@ -239,6 +239,14 @@ class Walk {
     }
   }
 
+  // The state of a tensor: a dict, or a tuple of a dict and one of slots.
+  void AddAttributes(Ref state, std::vector<Edge>* edges) {
+    const bool is_pair =
+        state != kNoRef && pickle_.object(state).kind == Kind::kTuple && pickle_.items(state).size() == 2;
+    if (!is_pair) return AddState(state, edges);
+    for (const Ref part : pickle_.items(state)) AddState(part, edges);
+  }
+
   // A key that is neither text nor an integer, as Python shows it.
   absl::string_view KeyText(Ref ref) {
     constexpr size_t kMostBytes = 256;
@@ -298,7 +306,7 @@ class Walk {
       case Kind::kTensor: {
         const PickledTensor& tensor = pickle_.tensors[object.index];
         if (tensor.form == PickledTensor::Form::kSparse) AddParts(tensor, &edges);
-        AddState(tensor.state, &edges);
+        AddAttributes(tensor.state, &edges);
         break;
       }
       case Kind::kObject: {

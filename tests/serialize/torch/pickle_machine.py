@@ -310,7 +310,7 @@ def load_build(self):
         refuse(target.state is not None, "two states")
         target.state = (state,)
     else:
-        refuse(type(target) is not dict, "no state")
+        refuse(type(target) is not dict or type(state) is not dict or set(state) - {"_metadata"}, "no state")
 
 
 @instruction(ord("Q"))
