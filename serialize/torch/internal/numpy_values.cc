@@ -36,28 +36,13 @@ using Sizes = absl::InlinedVector<int64_t, 8>;
 
 bool IsComplexNumber(DType dtype) { return dtype == DType::kComplex64 || dtype == DType::kComplex128; }
 
-// The dtypes whose numbers a value can be.
-bool IsPlain(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-    case DType::kUint8:
-    case DType::kUint16:
-    case DType::kUint32:
-    case DType::kUint64:
-    case DType::kFloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-    case DType::kComplex64:
-    case DType::kComplex128:
-      return true;
-    default:
-      return false;
-  }
-}
+// The dtypes whose numbers a value can be, by NumPy's kind and number of bytes.
+constexpr std::pair<absl::string_view, DType> kPlain[] = {
+    {"b1", DType::kBool},      {"i1", DType::kInt8},        {"i2", DType::kInt16},   {"i4", DType::kInt32},
+    {"i8", DType::kInt64},     {"u1", DType::kUint8},       {"u2", DType::kUint16},  {"u4", DType::kUint32},
+    {"u8", DType::kUint64},    {"f2", DType::kFloat16},     {"f4", DType::kFloat32}, {"f8", DType::kFloat64},
+    {"c8", DType::kComplex64}, {"c16", DType::kComplex128},
+};
 
 // Number `i` of little-endian ones, as a value of its width.
 ValueTree::Id AddNumber(DType dtype, const char* bytes, uint64_t i, ValueTree* tree) {
@@ -189,8 +174,9 @@ absl::StatusOr<Ref> MakeNumpyDType(const CallArguments& call) {
   if (call.size() == 0 || !call.Is(0, Kind::kText)) return call.Wrong("the text of a dtype");
   NumpyDType dtype;
   dtype.name = call.at(0).text;
-  const absl::StatusOr<DType> parsed = ParseDType(dtype.name);
-  if (parsed.ok()) dtype.dtype = *parsed;
+  for (const auto& [name, plain] : kPlain) {
+    if (dtype.name == name) dtype.dtype = plain;
+  }
   return call.builder().NewNumpyDType(dtype);
 }
 
@@ -200,7 +186,7 @@ absl::StatusOr<Ref> MakeNumpyScalar(const CallArguments& call) {
     return call.Wrong("a dtype and bytes");
   }
   const NumpyDType& dtype = builder.pickle().numpy_dtypes[call.at(0).index];
-  if (!IsPlain(dtype.dtype)) {  // text, a date: kept as it is
+  if (dtype.dtype == DType::kInvalid) {  // text, a date: kept as it is
     return builder.NewInstance({builder.NewGlobal({"numpy.generic", GlobalUse::kPlainObject}), call.ref(1)});
   }
   std::string bytes(call.at(1).text);
@@ -240,7 +226,7 @@ absl::StatusOr<Ref> MakeNumpyArrayFromBuffer(const CallArguments& call) {
     return call.Wrong("bytes, a dtype, a shape and an order");
   }
   const NumpyDType dtype = builder.pickle().numpy_dtypes[call.at(1).index];
-  if (!IsPlain(dtype.dtype)) {
+  if (dtype.dtype == DType::kInvalid) {
     NumpyArray array;
     array.state = builder.List(Kind::kTuple, {call.ref(2), call.ref(1), call.ref(3), call.ref(0)});
     return builder.NewNumpyArray(array);
@@ -308,7 +294,7 @@ absl::Status SetArray(Ref array, Ref state, PickleBuilder* builder) {
     return absl::DataLossError("an array of NumPy has two states");
   }
   const NumpyDType dtype = pickle.numpy_dtypes[item(2).index];
-  if (!IsPlain(dtype.dtype)) {  // text, dates, structures, objects: kept as they are
+  if (dtype.dtype == DType::kInvalid) {  // text, dates, structures, objects: kept as they are
     builder->numpy_array(array)->state = state;
     return absl::OkStatus();
   }

@@ -121,7 +121,7 @@ struct RefList {
 };
 
 struct NumpyDType {
-  DType dtype = DType::kInvalid;
+  DType dtype = DType::kInvalid;  // that of plain numbers; kInvalid: of other elements
   bool big_endian = false;
   absl::string_view name;  // "f4"
 };

@@ -173,6 +173,10 @@ const ValueCase kValues[] = {
      "\"state\":null}"},
     {"NumpyArrayOfTexts", NumpyArray({1}, NumpyDType("S2", "|"), false, "ab"),
      "{\"object\":\"numpy.ndarray\",\"arguments\":[1,[1],\"S2\",false,{\"bytes\":\"6162\"}],\"state\":null}"},
+    {"NumpyArrayOfTextsOfEightCharacters",  // "U8", which safetensors calls uint8
+     NumpyArray({1}, NumpyDType("U8", "<"), false, "a"s + std::string(31, '\0')),
+     "{\"object\":\"numpy.ndarray\",\"arguments\":[1,[1],\"U8\",false,{\"bytes\":\"61"
+     "00000000000000000000000000000000000000000000000000000000000000\"}],\"state\":null}"},
     {"NumpyArrayFromBuffer",
      Call(Global("numpy._core.numeric", "_frombuffer"),
           {"\x96" + Bytes(uint64_t{4}) + "\1\3\2\4", NumpyDType("u1", "|"), Numbers({2, 2}), Text("F")}),
