@@ -510,7 +510,7 @@ class Machine {
   std::vector<size_t> marks_;  // the height of the stack at each
   std::vector<Ref> memo_;
   uint64_t num_memos_ = 0;
-  absl::flat_hash_map<Ref, uint32_t> storages_;  // by key
+  KnownStorages storages_;
   absl::flat_hash_map<std::string, Ref> named_;  // globals outside the table
 };
 

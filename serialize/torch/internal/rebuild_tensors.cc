@@ -84,6 +84,10 @@ absl::Status ReadBits(const CallArguments& call, size_t i, PickledTensor* tensor
   return absl::OkStatus();
 }
 
+absl::Status KeyOfBoth(absl::string_view key) {
+  return absl::DataLossError(absl::StrCat("both a storage and a part of one have the key ", Quoted(key)));
+}
+
 }  // namespace
 
 absl::StatusOr<Ref> MakeTensor(const CallArguments& call, GlobalUse use) {
@@ -196,7 +200,7 @@ absl::StatusOr<Ref> MakeShell(const CallArguments& call, GlobalUse use) {
   return call.builder().NewTensor(tensor);
 }
 
-absl::StatusOr<Ref> FindStorage(Ref id, absl::flat_hash_map<Ref, uint32_t>* known, PickleBuilder* builder) {
+absl::StatusOr<Ref> FindStorage(Ref id, KnownStorages* known, PickleBuilder* builder) {
   if (builder->object(id).kind != Kind::kTuple) return absl::DataLossError("a persistent id that is not a tuple");
   const absl::Span<const Ref> items = builder->pickle().items(id);
   const auto is = [&](size_t i, Kind kind) { return i < items.size() && builder->object(items[i]).kind == kind; };
@@ -222,7 +226,7 @@ absl::StatusOr<Ref> FindStorage(Ref id, absl::flat_hash_map<Ref, uint32_t>* know
   storage.dtype = row.dtype;
   storage.element_bytes = row.element_bytes;
   storage.num_elements = static_cast<uint64_t>(count);
-  const auto [place, is_new] = known->try_emplace(storage.key, builder->pickle().storages.size());
+  const auto [place, is_new] = known->storages.try_emplace(storage.key, builder->pickle().storages.size());
   const Storage* const first = is_new ? nullptr : &builder->pickle().storages[place->second];
   const bool is_same = !is_new && first->dtype == storage.dtype && first->element_bytes == storage.element_bytes &&
                        first->num_elements == storage.num_elements && first->device == storage.device;
@@ -240,17 +244,28 @@ absl::StatusOr<Ref> FindStorage(Ref id, absl::flat_hash_map<Ref, uint32_t>* know
   StorageView view = {number, 0, storage.num_elements};
   if (items.size() == 6 && !is(5, Kind::kNone)) {
     const bool is_tuple = is(5, Kind::kTuple) && builder->pickle().items(items[5]).size() == 3;
+    const Ref part_key = is_tuple ? builder->pickle().items(items[5])[0] : kNoRef;
     const Object* const offset = is_tuple ? &builder->object(builder->pickle().items(items[5])[1]) : nullptr;
     const Object* const size = is_tuple ? &builder->object(builder->pickle().items(items[5])[2]) : nullptr;
-    if (!is_tuple || offset->kind != Kind::kInt || size->kind != Kind::kInt || offset->integer < 0 ||
-        size->integer < 0 ||
+    if (!is_tuple || builder->object(part_key).kind != Kind::kText || offset->kind != Kind::kInt ||
+        size->kind != Kind::kInt || offset->integer < 0 || size->integer < 0 ||
         !RangeFits(static_cast<uint64_t>(offset->integer), static_cast<uint64_t>(size->integer),
                    storage.num_elements)) {
       return absl::DataLossError(absl::StrCat("a part of storage ", Quoted(key), " leaves it"));
     }
     view.offset = static_cast<uint64_t>(offset->integer);
     view.num_elements = static_cast<uint64_t>(size->integer);
+    // PyTorch makes one storage of all parts with a key.
+    const auto [part, is_first] = known->parts.try_emplace(part_key, view);
+    const StorageView& same = part->second;
+    if (same.storage != view.storage || same.offset != view.offset || same.num_elements != view.num_elements) {
+      return absl::DataLossError(absl::StrCat("a part ", Quoted(builder->object(part_key).text), " of storage ",
+                                              Quoted(key), " is declared twice, with two places"));
+    }
+    if (is_first && !builder->Charge(2 * sizeof(*part))) return builder->None();
+    if (known->storages.contains(part_key)) return KeyOfBoth(builder->object(part_key).text);
   }
+  if (known->parts.contains(storage.key)) return KeyOfBoth(key);
   return builder->NewView(view);
 }
 

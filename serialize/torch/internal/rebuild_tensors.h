@@ -21,9 +21,15 @@ absl::StatusOr<Ref> MakeSparse(const CallArguments& call);
 // A tensor without bytes: of the device "meta", or the shell of a class that keeps its tensors elsewhere.
 absl::StatusOr<Ref> MakeShell(const CallArguments& call, GlobalUse use);  // kMeta, kWrapper
 
+// What the pickle has declared so far, by key.
+struct KnownStorages {
+  absl::flat_hash_map<Ref, uint32_t> storages;
+  absl::flat_hash_map<Ref, StorageView> parts;
+};
+
 // The storage that a persistent id names: ("storage", class, key, device, number of elements[, part]).
-// `known` are the storages so far, by key. Errors: DataLoss for another kind of id, or another declaration of the key.
-absl::StatusOr<Ref> FindStorage(Ref id, absl::flat_hash_map<Ref, uint32_t>* known, PickleBuilder* builder);
+// Errors: DataLoss for another kind of id, or another declaration of a key.
+absl::StatusOr<Ref> FindStorage(Ref id, KnownStorages* known, PickleBuilder* builder);
 
 }  // namespace tensorcask::torch
 

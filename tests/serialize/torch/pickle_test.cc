@@ -320,6 +320,13 @@ TEST_P(PickleRejects, WithCodeAndMessage) {
 
 const std::string kFloats = Storage("FloatStorage", "0", 4);
 
+// A part of the storage "0", as files before version 0.4 have it.
+std::string Part(absl::string_view key, int32_t offset, int32_t count) {
+  return Tuple({Text("storage"), Global("torch", "FloatStorage"), Text("0"), Text("cpu"), Int(4),
+                Tuple({Text(key), Int(offset), Int(count)})}) +
+         "Q";
+}
+
 const RejectCase kRejected[] = {
     {"Program", Pickled(Call(Global("posix", "system"), {Text("id")})), Code::kUnimplemented,
      "names \"posix.system\", which would run a program"},
@@ -389,6 +396,11 @@ const RejectCase kRejected[] = {
     {"StateOfAGlobal", Pickled(Global("torch", "Tensor") + "}b"), Code::kDataLoss, "has none"},
     {"StateOfAList", Pickled("]}b"), Code::kDataLoss, "has none"},
     {"SameKeyTwice", Pickled(Tuple({kFloats, Storage("LongStorage", "0", 4)})), Code::kDataLoss, "declared twice"},
+    {"PartOfTwoPlaces", Pickled(Tuple({Part("7", 0, 2), Part("7", 1, 2)})), Code::kDataLoss,
+     "a part \"7\" of storage \"0\" is declared twice"},
+    {"KeyOfAStorageAndAPart", Pickled(Part("0", 0, 2)), Code::kDataLoss, "both a storage and a part of one"},
+    {"KeyOfAPartAndAStorage", Pickled(Tuple({Part("7", 0, 2), Storage("FloatStorage", "7", 4)})), Code::kDataLoss,
+     "both a storage and a part of one"},
     {"SameKeyOfTwoSizes", Pickled(Tuple({kFloats, Storage("FloatStorage", "0", 5)})), Code::kDataLoss,
      "declared twice"},
     {"IdOfText", Pickled(Text("storage") + "Q"), Code::kDataLoss, "not a tuple"},
