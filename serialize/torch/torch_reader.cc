@@ -94,6 +94,7 @@ class ReaderImpl {
   }
 
   const std::vector<std::string>& notes() const { return notes_; }
+  std::vector<std::string> NotWritten() const { return torch::NotWritten(file_, list_); }
 
   // ---- Reading ------------------------------------------------------------------------------------------------------
 
@@ -505,6 +506,8 @@ const std::vector<TorchEntry>& TorchReader::entries() const { return impl_->entr
 ValueTree TorchReader::Values() const { return impl_->Values(); }
 const std::map<std::string, std::string>& TorchReader::metadata() const { return impl_->file().metadata; }
 const std::vector<std::string>& TorchReader::notes() const { return impl_->notes(); }
+
+std::vector<std::string> TorchReader::NotWritten() const { return impl_->NotWritten(); }
 
 const TorchEntry* TorchReader::FindEntry(absl::string_view name) const {
   const absl::StatusOr<size_t> number = impl_->Locate(name);

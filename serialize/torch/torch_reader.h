@@ -126,6 +126,11 @@ class TorchReader {
   // Sentences about unusual but harmless things: bytes that no tensor uses, opaque classes.
   const std::vector<std::string>& notes() const;
 
+  // What a file that TorchWriter writes with the same tensors, values and metadata would lack, a phrase for each kind:
+  // attributes of dicts, attributes of tensors that are not tensors, and records that are not read. For programs that
+  // replace the file.
+  std::vector<std::string> NotWritten() const;
+
   // The tensor, row-major, in a new buffer. Errors, which name file and tensor: NotFound; DataLoss; the read_status;
   // ResourceExhausted past max_file_decoded_bytes, or for a tensor of which max_memory_beyond_input bytes repeat others
   // (stride 0).

@@ -14,6 +14,7 @@
 #include "tensorcask/serialize/torch/internal/pickle_writer.h"
 #include "tensorcask/serialize/torch/internal/quantizer.h"
 #include "tensorcask/serialize/torch/internal/torch_records.h"
+#include "tensorcask/serialize/zip/zip_directory.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
 #include "tensorcask/tensor/base/check.h"
 #include "tensorcask/tensor/base/crc32.h"
@@ -62,11 +63,7 @@ class TorchWriter::Impl {
         state_(path_) {}
 
   absl::Status Open() {
-    for (const auto& [key, value] : options_.metadata) {
-      if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
-        return absl::InvalidArgumentError(absl::StrCat(path_, ": the metadata ", Quoted(key), " is not UTF-8"));
-      }
-    }
+    CASK_ASSIGN_OR_ANNOTATE(metadata_, torch::WriteTexts(options_.metadata), path_);
     if (options_.alignment == 0 || options_.alignment > kMaxAlignment ||
         (options_.alignment & (options_.alignment - 1)) != 0) {
       return absl::InvalidArgumentError(absl::StrCat(path_, ": the alignment is ", options_.alignment,
@@ -159,7 +156,7 @@ class TorchWriter::Impl {
     CASK_ASSIGN_OR_ANNOTATE(const std::string pickle, torch::WritePickle(values_, tensors), path_);
     const auto write = [&]() -> absl::Status {
       CASK_RETURN_IF_ERROR(WriteRecord(torch::kPickleRecord, pickle));
-      if (!options_.metadata.empty()) CASK_RETURN_IF_ERROR(WriteMetadata());
+      if (!options_.metadata.empty()) CASK_RETURN_IF_ERROR(WriteRecord(torch::kMetadataRecord, metadata_));
       CASK_RETURN_IF_ERROR(WriteRecord(torch::kByteOrderRecord, torch::kLittleEndian));
       CASK_RETURN_IF_ERROR(WriteRecord(torch::kVersionRecord, torch::kWrittenVersion));
       CASK_RETURN_IF_ERROR(zip_->Finish());
@@ -294,18 +291,6 @@ class TorchWriter::Impl {
     return zip_->EndMember();
   }
 
-  absl::Status WriteMetadata() {
-    ValueTree tree;
-    std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
-    for (const auto& [key, value] : options_.metadata) {
-      const ValueTree::Id id = tree.AddText(key);
-      entries.emplace_back(id, tree.AddText(value));
-    }
-    tree.AddMap(entries);
-    CASK_ASSIGN_OR_RETURN(const std::string pickle, torch::WritePickle(tree, {}));
-    return WriteRecord(torch::kMetadataRecord, pickle);
-  }
-
   // ---- The object ---------------------------------------------------------------------------------------------------
 
   // The tensors by their numbers in the tree; those that it lacks become entries of its root.
@@ -350,6 +335,7 @@ class TorchWriter::Impl {
   const TorchWriterOptions options_;
   Publication publish_;
   FileSink* sink_ = nullptr;  // the file of publish_
+  std::string metadata_;      // the pickle of options_.metadata
   std::optional<ZipWriter> zip_;
   stored::WriterState state_;
   std::vector<torch::SavedTensor> tensors_;
@@ -415,5 +401,49 @@ absl::Status TorchWriter::SetValues(ValueTree values, std::vector<std::string> n
   return impl_->SetValues(std::move(values), std::move(names));
 }
 absl::Status TorchWriter::Finish() { return impl_->Finish(); }
+
+absl::StatusOr<FileEditResult> EditTorchMetadata(const ByteSource& file,
+                                                 const std::map<std::string, std::string>& metadata,
+                                                 const FileEditOptions& options) {
+  CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(file, options.limits));
+  CASK_ASSIGN_OR_ANNOTATE(const std::string pickle, torch::WriteTexts(metadata), file.name());
+  const std::string folder = members.empty() ? "" : members[0].name.substr(0, members[0].name.find('/') + 1);
+  const std::string record = absl::StrCat(folder, torch::kMetadataRecord);
+  const std::string promise = absl::StrCat(folder, torch::kFormatVersionRecord);
+  members.erase(
+      std::remove_if(members.begin(), members.end(),
+                     [&](const ZipMember& member) { return member.name == record || member.name == promise; }),
+      members.end());
+  std::sort(members.begin(), members.end(),
+            [](const ZipMember& a, const ZipMember& b) { return a.header_offset < b.header_offset; });
+  const auto write = [&](ByteSink* sink) -> absl::Status {
+    ZipWriter zip(sink);
+    for (const ZipMember& member : members) CASK_RETURN_IF_ERROR(zip.CopyMember(file, member, member.name));
+    if (!metadata.empty()) {
+      ZipMemberOptions member;
+      member.size_bytes = pickle.size();
+      member.crc32 = Crc32(pickle);
+      member.alignment = TorchWriterOptions().alignment;
+      CASK_RETURN_IF_ERROR(zip.BeginMember(record, member));
+      CASK_RETURN_IF_ERROR(zip.Append(pickle));
+      CASK_RETURN_IF_ERROR(zip.EndMember());
+    }
+    return zip.Finish();
+  };
+  CountingSink planned;
+  CASK_RETURN_IF_ERROR(write(&planned));
+  FileEditResult result;
+  result.files.push_back(options.output.empty() ? file.name() : options.output);
+  for (const ZipMember& member : members) result.copied_bytes += member.stored_bytes;
+  result.written_bytes = planned.position() - result.copied_bytes;
+  if (options.dry_run) return result;
+  Publication publish({options.file_system, options.sync, /*overwrite=*/options.output.empty()});
+  publish.KeepPermissionsOf(file.name());
+  CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(result.files[0]));
+  PacedSink paced(sink, &options.progress);
+  CASK_RETURN_IF_ERROR(write(&paced));
+  CASK_RETURN_IF_ERROR(publish.Commit());
+  return result;
+}
 
 }  // namespace tensorcask

@@ -32,7 +32,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/values/file_edits.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -111,6 +113,13 @@ class TorchWriter {
 
   std::unique_ptr<Impl> impl_;
 };
+
+// Gives `file`, a zip archive of torch.save, this metadata instead of its own. All other records stay as they are, but
+// for `.format_version` (FORMAT.md section 6). The file is replaced, or options.output is written. Errors: those of
+// reading a zip archive and of Publication; InvalidArgument for text that is not UTF-8; Cancelled by options.progress.
+absl::StatusOr<FileEditResult> EditTorchMetadata(const ByteSource& file,
+                                                 const std::map<std::string, std::string>& metadata,
+                                                 const FileEditOptions& options);
 
 }  // namespace tensorcask
 

@@ -345,6 +345,51 @@ class TorchFiles(Archives):
         self.good("edit", path, "--unset", "k", "--output", self.path("n.pt"))
         self.assertNotIn("k", json.loads(self.good("ls", "--json", self.path("n.pt"))).get("metadata", {}))
 
+    def members(self, path):
+        with zipfile.ZipFile(path) as archive:
+            return {info.filename: archive.read(info) for info in archive.infolist()}
+
+    def test_a_change_of_the_metadata_keeps_all_other_records(self):
+        state = dict_of(w=tensor("0", 1, (), ()))[1:]  # without the dict itself
+        value = call(name("collections", "OrderedDict")) + state + dict_of(_metadata=b"}") + b"b"
+        path = self.file("m.pt", saved(value, {"0": [1]}))
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("archive/extra/notes.txt", "a note")
+            archive.writestr("elsewhere/x.py", "pass", zipfile.ZIP_DEFLATED)
+            archive.writestr("archive/.format_version", "1")
+        before = self.members(path)
+        del before["archive/.format_version"]
+        self.good("edit", "--dry-run", "--set", "k=v", path)
+        self.good("edit", "--set", "k=v", path)
+        after = self.members(path)
+        self.assertIn(b"k", after.pop("archive/extra/tensorcask_metadata.pkl"))
+        self.assertEqual(after, before)
+        self.assertEqual(json.loads(self.good("ls", "--json", path))["metadata"], {"k": "v"})
+        self.good("edit", "--unset", "k", "--output", self.path("n.pt"), path)
+        self.assertEqual(self.members(self.path("n.pt")), before)
+        self.good("verify", path)
+        # A new pickle has neither the attributes nor the records.
+        content = read(path)
+        lacks = 'the attributes of 1 dict (_metadata), the records "archive/extra/notes.txt", "elsewhere/x.py"'
+        self.assert_one_line(run("edit", "--rename", "w=v", path), 1, f"{path}: a file with these changes would lack {lacks}",
+                             "--output FILE")
+        self.assertEqual(read(path), content)
+        done = run("edit", "--rename", "w=v", "--output", self.path("o.pt"), path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in lacks.split(", the "):
+            self.assertIn(line, done.stdout)
+        self.assertEqual(self.good("show", self.path("o.pt"), "v"), "float32 []\n1\n")
+
+    def test_attributes_that_are_not_read_have_a_note(self):
+        parameter = call(name("torch._utils", "_rebuild_parameter_with_state"), tensor("0", 1, (), ()), b"\x88", b"N",
+                         dict_of(tag=text("hello"), mask=tensor("0", 1, (), ())))
+        path = self.file("m.pt", saved(dict_of(w=parameter), {"0": [1]}))
+        note = 'the attributes of 1 tensor that are not tensors (of "w")'
+        for done in (run("ls", path), run("convert", path, self.path("n.pt"))):
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"{note} are not read", done.stderr)
+        self.assertIn(note, run("edit", "--remove", "w.mask", path).stderr)
+
     # ---- Models in several files ---------------------------------------------------------------------------------------
 
     def sharded(self):

@@ -48,6 +48,7 @@ constexpr Advice kAdvice[] = {
     {" (set format to pt)", "", " (--set format=pt)"},
     {"ConvertOptions::allow_loss", "", "--allow-loss"},
     {"PushArchiveOptions::allow_loss", "", "--allow-loss"},
+    {"FileEditOptions::output", "", "--output FILE"},
     {"ConvertOptions::set_metadata", "", "--set KEY=VALUE"},
     {", which DecodeOptions::base has to be", "", "; the tool reads deltas from checkpoints only"},
     {": record at ", "dtype at byte 0 is bytes on the wire; expected a varint",

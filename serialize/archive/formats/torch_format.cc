@@ -11,6 +11,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
@@ -343,6 +345,30 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
     return absl::UnimplementedError(
         absl::StrCat(path, ": a model in several files of torch.save is not edited; convert it to one file"));
   }
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, read.read));
+  FileMetadata metadata = source->file_metadata();
+  bool is_metadata = edits.renames.empty() && edits.removed.empty();
+  for (const std::string& key : edits.unset_metadata) is_metadata = metadata.erase(key) > 0 && is_metadata;
+  for (const auto& [key, value] : edits.set_metadata) metadata[key] = value;
+  char magic[2] = {};
+  CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(magic)));
+  if (is_metadata && absl::string_view(magic, sizeof(magic)) == "PK") {
+    CASK_ASSIGN_OR_RETURN(FileEditResult result, EditTorchMetadata(*file, metadata, options));
+    result.notes = source->notes();
+    return result;
+  }
+  // All else takes a new pickle.
+  TorchReaderOptions reader_options;
+  reader_options.limits = options.limits;
+  reader_options.lenient = options.lenient;
+  reader_options.opaque_objects = options_.opaque_objects;
+  CASK_ASSIGN_OR_RETURN(const TorchReader reader, TorchReader::OpenSource(file, reader_options));
+  const std::vector<std::string> lost = reader.NotWritten();
+  if (!lost.empty() && options.output.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": a file with these changes would lack ", absl::StrJoin(lost, ", "),
+                     "; FileEditOptions::output writes another file and keeps this one"));
+  }
   ConvertOptions convert;
   convert.exclude.assign(edits.removed.begin(), edits.removed.end());
   convert.rename = [&](absl::string_view name) -> absl::StatusOr<std::string> {
@@ -363,6 +389,9 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
   write.overwrite = options.output.empty();
   FileEditResult result;
   result.notes = source->notes();
+  for (const std::string& what : lost) result.notes.push_back(absl::StrCat("the new file lacks ", what));
+  result.notes.push_back(
+      "the new file has new dicts and tensors: classes like OrderedDict and Parameter, and devices, are not kept");
   result.files.push_back(options.output.empty() ? path : options.output);
   CASK_ASSIGN_OR_RETURN(const ConvertReport report,
                         ConvertArchives({source.get()}, result.files[0], *this, convert, write));

@@ -475,4 +475,18 @@ absl::StatusOr<std::string> WritePickle(const ValueTree& values, absl::Span<cons
   return Writer(values, tensors).Write();
 }
 
+absl::StatusOr<std::string> WriteTexts(const std::map<std::string, std::string>& texts) {
+  ValueTree tree;
+  std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
+  for (const auto& [key, value] : texts) {
+    if (!internal::IsUtf8(key) || !internal::IsUtf8(value)) {
+      return absl::InvalidArgumentError(absl::StrCat("the metadata ", Quoted(key), " is not UTF-8"));
+    }
+    const ValueTree::Id id = tree.AddText(key);
+    entries.emplace_back(id, tree.AddText(value));
+  }
+  tree.AddMap(entries);
+  return WritePickle(tree, {});
+}
+
 }  // namespace tensorcask::torch

@@ -14,6 +14,7 @@
 #define TENSORCASK_SERIALIZE_TORCH_INTERNAL_PICKLE_WRITER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -61,6 +62,9 @@ absl::Status CheckPickled(Value value);
 // The root of the tree, in which the tensor of number i is tensors[i]. Errors: those of CheckPickled, for any value of
 // the tree. Requires: !values.empty(), and the tree has no other numbers of tensors.
 absl::StatusOr<std::string> WritePickle(const ValueTree& values, absl::Span<const SavedTensor> tensors);
+
+// A dict of texts. Errors: InvalidArgument for text that is not UTF-8.
+absl::StatusOr<std::string> WriteTexts(const std::map<std::string, std::string>& texts);
 
 }  // namespace tensorcask::torch
 

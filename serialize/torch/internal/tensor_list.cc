@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -14,9 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/stored/name_order.h"
 #include "tensorcask/serialize/torch/internal/stored_tensors.h"
 #include "tensorcask/serialize/torch/internal/tensor_walk.h"
+#include "tensorcask/serialize/torch/internal/torch_records.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -191,6 +194,45 @@ void CountUsed(const TorchFile& file, size_t part, const TensorList& list, uint6
   }
 }
 
+constexpr size_t kMostNames = 8;
+
+// The first names in quotes.
+std::string QuotedNames(const std::vector<std::string>& names) {
+  std::vector<std::string> quoted;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) quoted.push_back(Quoted(names[i]));
+  return absl::StrCat(absl::StrJoin(quoted, ", "), names.size() > kMostNames ? ", ..." : "");
+}
+
+// Whether the state of a tensor, a dict or a tuple of two, has more than tensors.
+bool HasOtherAttributes(const Pickle& pickle, Ref state) {
+  const bool is_pair = pickle.object(state).kind == Object::Kind::kTuple && pickle.items(state).size() == 2;
+  for (const Ref dict : is_pair ? pickle.items(state) : absl::MakeConstSpan(&state, 1)) {
+    if (pickle.object(dict).kind == Object::Kind::kNone) continue;
+    if (pickle.object(dict).kind != Object::Kind::kDict) return true;
+    const absl::Span<const Ref> items = pickle.items(dict);
+    for (size_t i = 1; i < items.size(); i += 2) {
+      const Object::Kind kind = pickle.object(items[i]).kind;
+      if (kind != Object::Kind::kTensor && kind != Object::Kind::kStorage) return true;
+    }
+  }
+  return false;
+}
+
+// "the attributes of 1 tensor that are not tensors (of "w")"; "" if no tensor has such attributes.
+std::string OtherAttributes(const TorchFile& file, const TensorList& list) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < list.entries.size(); ++i) {
+    const Pickle& pickle = file.parts[list.sources[i].part].pickle;
+    const Object& object = pickle.object(list.sources[i].object);
+    if (object.kind != Object::Kind::kTensor) continue;
+    const Ref state = pickle.tensors[object.index].state;
+    if (state != kNoRef && HasOtherAttributes(pickle, state)) names.push_back(list.entries[i].name);
+  }
+  if (names.empty()) return "";
+  return absl::StrCat("the attributes of ", names.size(), names.size() == 1 ? " tensor" : " tensors",
+                      " that are not tensors (of ", QuotedNames(names), ")");
+}
+
 // Finds tensors with the same elements and properties, among those of one storage.
 class Twins {
  public:
@@ -252,27 +294,54 @@ absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits
 }
 
 std::vector<std::string> NotesOf(const TorchFile& file, const TensorList& list) {
-  constexpr size_t kMostNames = 8;
   std::vector<std::string> notes;
   std::vector<std::string> opaque;
   uint64_t all = 0;
   uint64_t used = 0;
   for (size_t part = 0; part < file.parts.size(); ++part) {
-    for (const std::string& name : file.parts[part].pickle.opaque_names) opaque.push_back(Quoted(name));
+    const std::vector<std::string>& names = file.parts[part].pickle.opaque_names;
+    opaque.insert(opaque.end(), names.begin(), names.end());
     CountUsed(file, part, list, &all, &used);
   }
   if (!opaque.empty()) {
-    const size_t count = opaque.size();
-    opaque.resize(std::min(count, kMostNames));
-    notes.push_back(absl::StrCat(count,
-                                 count == 1 ? " name is not known and opaque: " : " names are not known and opaque: ",
-                                 absl::StrJoin(opaque, ", "), count > kMostNames ? ", ..." : ""));
+    notes.push_back(absl::StrCat(
+        opaque.size(), opaque.size() == 1 ? " name is not known and opaque: " : " names are not known and opaque: ",
+        QuotedNames(opaque)));
+  }
+  if (const std::string attributes = OtherAttributes(file, list); !attributes.empty()) {
+    notes.push_back(absl::StrCat(attributes, " are not read"));
   }
   if (used < all) {
     notes.push_back(absl::StrCat(all - used, " of ", all,
                                  " bytes of storages belong to no tensor: parts were saved with their whole storage"));
   }
   return notes;
+}
+
+std::vector<std::string> NotWritten(const TorchFile& file, const TensorList& list) {
+  std::vector<std::string> all;
+  uint64_t num_dicts = 0;
+  absl::flat_hash_set<size_t> read;  // members
+  for (const Part& part : file.parts) {
+    num_dicts += part.pickle.num_dict_states;
+    for (const Record& record : part.records) read.insert(record.member);
+  }
+  if (num_dicts > 0) {
+    all.push_back(absl::StrCat("the attributes of ", num_dicts, num_dicts == 1 ? " dict" : " dicts", " (_metadata)"));
+  }
+  if (std::string attributes = OtherAttributes(file, list); !attributes.empty()) all.push_back(std::move(attributes));
+  std::vector<std::string> others;
+  for (size_t i = 0; i < file.members.size(); ++i) {
+    const absl::string_view name = file.members[i].name;
+    const bool is_written =
+        std::any_of(std::begin(kRecordsOfAnyFile), std::end(kRecordsOfAnyFile),
+                    [&](absl::string_view record) { return name == absl::StrCat(file.folder, record); });
+    if (!is_written && !read.contains(i)) others.emplace_back(name);
+  }
+  if (!others.empty()) {
+    all.push_back(absl::StrCat("the ", others.size() == 1 ? "record " : "records ", QuotedNames(others)));
+  }
+  return all;
 }
 
 }  // namespace tensorcask::torch

@@ -31,8 +31,12 @@ struct TensorList {
 // Errors: those of FindTensors, naming the file; Unimplemented if two tensors would have one name in either form.
 absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits& limits, ListingBudget* budget);
 
-// Sentences about what is unusual in the file as a whole: opaque classes, and bytes that no tensor has.
+// Sentences about what is unusual in the file as a whole: opaque classes, attributes that are left out, and bytes that
+// no tensor has.
 std::vector<std::string> NotesOf(const TorchFile& file, const TensorList& list);
+
+// TorchReader::NotWritten.
+std::vector<std::string> NotWritten(const TorchFile& file, const TensorList& list);
 
 }  // namespace tensorcask::torch
 

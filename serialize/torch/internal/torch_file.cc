@@ -67,7 +67,7 @@ class ArchiveOpener {
     if (slash == std::string::npos) {
       return Bad("a zip archive whose members are not in a folder; torch.save puts them in one");
     }
-    root_ = members[0].name.substr(0, slash + 1);
+    file_->folder = members[0].name.substr(0, slash + 1);
     size_t outside = 0;
     size_t name_bytes = 0;
     uint64_t directory_bytes = 0;
@@ -78,11 +78,11 @@ class ArchiveOpener {
       constexpr uint64_t kHeaderBytes = 30 + 46;
       directory_bytes += kHeaderBytes + 2 * member.name.size();
       has_checksums_ = has_checksums_ || member.crc32 != 0;
-      if (!absl::StartsWith(member.name, root_)) {
+      if (!absl::StartsWith(member.name, file_->folder)) {
         ++outside;
         continue;
       }
-      const absl::string_view name = absl::string_view(member.name).substr(root_.size());
+      const absl::string_view name = absl::string_view(member.name).substr(file_->folder.size());
       const size_t start = lower_names_.size();
       for (const char c : name) lower_names_.push_back(absl::ascii_tolower(static_cast<unsigned char>(c)));
       if (!by_name_.emplace(absl::string_view(lower_names_).substr(start), &member).second) {
@@ -92,14 +92,15 @@ class ArchiveOpener {
     budget_->AddIndex(directory_bytes);
     if (outside > 0) {
       file_->notes.push_back(absl::StrCat(outside, outside == 1 ? " member is" : " members are",
-                                          " outside of the folder ", Quoted(root_), " and not read"));
+                                          " outside of the folder ", Quoted(file_->folder), " and not read"));
     }
     return absl::OkStatus();
   }
 
   const ZipMember* Find(absl::string_view name) const {
     const auto found = by_name_.find(absl::AsciiStrToLower(name));
-    const bool is_it = found != by_name_.end() && absl::string_view(found->second->name).substr(root_.size()) == name;
+    const bool is_it =
+        found != by_name_.end() && absl::string_view(found->second->name).substr(file_->folder.size()) == name;
     return is_it ? found->second : nullptr;
   }
 
@@ -232,7 +233,6 @@ class ArchiveOpener {
   const TorchFileOptions& options_;
   ListingBudget* const budget_;
   TorchFile* const file_;
-  std::string root_;                                                  // with the slash
   bool has_checksums_ = false;                                        // not all of them are 0
   std::string lower_names_;                                           // the names of the members, without the folder
   absl::flat_hash_map<absl::string_view, const ZipMember*> by_name_;  // by their part of lower_names_

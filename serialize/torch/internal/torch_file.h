@@ -54,6 +54,7 @@ struct TorchFile {
   bool is_stream = false;
   bool is_torchscript = false;
   bool big_endian = false;  // elements of storages
+  std::string folder;       // of all members, with the slash
   std::vector<ZipMember> members;
   std::vector<Part> parts;
   std::map<std::string, std::string> metadata;  // from the record that TorchWriter has for it
