@@ -148,7 +148,13 @@ absl::StatusOr<Ref> MakeParameter(const CallArguments& call) {
   if (call.size() < 3 || call.size() > 4 || !call.Is(1, Kind::kBool)) {
     return call.Wrong("a tensor, requires_grad and hooks");
   }
-  if (call.Is(0, Kind::kObject)) return call.ref(0);  // for an opaque class
+  if (call.Is(0, Kind::kObject)) {  // for an opaque class
+    if (call.size() < 4) return call.ref(0);
+    Instance object = call.builder().pickle().instances[call.at(0).index];
+    if (object.state != kNoRef) return absl::DataLossError("an object gets two states");
+    object.state = call.ref(3);
+    return call.builder().NewInstance(object);
+  }
   if (!call.Is(0, Kind::kTensor)) return call.Wrong("a tensor, requires_grad and hooks");
   PickledTensor tensor = call.builder().pickle().tensors[call.at(0).index];
   tensor.requires_grad = call.at(1).integer != 0;

@@ -272,6 +272,15 @@ TEST(PickleTest, OpaqueObjectsKeepWhatThePickleGivesThem) {
   EXPECT_EQ(read->pickle.opaque_names, (std::vector<std::string>{"os.system", "my.module.Model", "my.module.List"}));
 }
 
+TEST(PickleTest, AttributesOfAParameterOfAnOpaqueClassAreItsState) {
+  const absl::StatusOr<Read> read = ReadAll(
+      Pickled(Call(Global("torch._utils", "_rebuild_parameter_with_state"),
+                   {Call(Global("my.module", "Model"), {}), Bool(true), Hooks(), Dict({{Text("tag"), Int(1)}})})),
+      /*opaque=*/true);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->json, "{\"object\":\"my.module.Model\",\"arguments\":[],\"state\":{\"tag\":1}}");
+}
+
 TEST(PickleTest, OpaqueObjectsMayContainThemselves) {
   const std::string object = Global("my.module", "Node") + ")\x81q\1";
   const std::string weight = Tensor(Storage("FloatStorage", "0", 1), 0, {}, {});
