@@ -27,7 +27,8 @@
 // - checkpoint: a new index replaces the old one; the data files are not touched. Tensors can be removed; their bytes
 //   stay in the data files. No metadata. V1 checkpoints, deltas and tensors that the checkpoint's object graph names
 //   are refused: TensorFlow restores by the names in the graph.
-// - torch: a change of the metadata of an archive copies all other records as they are. Other changes write a new pickle
+// - torch: a change of the metadata of an archive copies all other records as they are. Other changes write a new
+// pickle
 //   (serialize/torch/FORMAT.md section 6); without options.output they are refused if the new file would lack
 //   attributes or records of the old one. Notes say what it lacks.
 // - Other formats are refused: ConvertArchives (convert_archives.h) writes them anew.
@@ -77,8 +78,8 @@ struct ArchiveEditReport {
 // Errors, and nothing has changed: those of OpenArchive; AlreadyExists if two tensors would have one name, and for an
 // options.output that exists; InvalidArgument for a name or metadata that the format cannot hold, and for metadata of a
 // format without it; NotFound for a key of unset_metadata that is not there; FailedPrecondition for tensors that must
-// keep their names, and for what a new file of torch.save would lack (above); Unimplemented for formats that are not edited; Cancelled by options.progress; from errno,
-// naming the file.
+// keep their names, and for what a new file of torch.save would lack (above); Unimplemented for formats that are not
+// edited; Cancelled by options.progress; from errno, naming the file.
 absl::StatusOr<ArchiveEditReport> EditArchive(const std::string& path, const ArchiveEdits& edits,
                                               ArchiveFormats formats, const FileEditOptions& options = {});
 
