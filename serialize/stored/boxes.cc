@@ -97,10 +97,15 @@ bool IsEmpty(const Box& box) {
   return std::any_of(box.sizes.begin(), box.sizes.end(), [](int64_t size) { return size == 0; });
 }
 
-absl::Status CheckTiling(const TensorShape& shape, absl::Span<const Box> boxes) {
-  constexpr size_t kMostAxes = 20;
-  constexpr uint64_t kMostCorners = uint64_t{1} << 26;  // visited
-  constexpr size_t kMostKept = size_t{1} << 21;         // at one time
+bool TilingBudget::Take(uint64_t corners) {
+  if (corners > corners_) return false;
+  corners_ -= corners;
+  return true;
+}
+
+absl::Status CheckTiling(const TensorShape& shape, absl::Span<const Box> boxes, TilingBudget* budget) {
+  constexpr size_t kMostAxes = 8;
+  constexpr size_t kMostKept = size_t{1} << 16;  // corners at one time: about 10 MiB
   for (const Box& box : boxes) CASK_RETURN_IF_ERROR(CheckInside(shape, box));
   if (shape.num_elements() == 0) return absl::OkStatus();
   std::vector<Box> with_elements;
@@ -115,7 +120,7 @@ absl::Status CheckTiling(const TensorShape& shape, absl::Span<const Box> boxes) 
     return absl::ResourceExhaustedError(absl::StrCat("is in ", with_elements.size(), " boxes that divide ", axes.size(),
                                                      " axes, which is more than can be checked"));
   };
-  if (axes.size() > kMostAxes || with_elements.size() > kMostCorners >> axes.size()) return too_many();
+  if (axes.size() > kMostAxes || !budget->Take(uint64_t{with_elements.size()} << axes.size())) return too_many();
   Corners corners(shape, axes);
   const std::vector<int64_t> origin(static_cast<size_t>(shape.rank()), 0);
   corners.Add(origin, shape.dims(), -1);

@@ -32,7 +32,7 @@ absl::Status BadMetadata(absl::string_view what) { return absl::DataLossError(wh
 class MetadataReader {
  public:
   MetadataReader(const Pickle& pickle, const DecodeLimits& limits, ListingBudget* budget)
-      : pickle_(pickle), limits_(limits), budget_(budget) {}
+      : pickle_(pickle), limits_(limits), budget_(budget), tiling_(pickle.size_bytes) {}
 
   absl::StatusOr<DcpMetadata> Read() {
     if (!IsOf(pickle_.root, absl::StrCat(kMetadataModule, "Metadata"))) {
@@ -207,7 +207,7 @@ class MetadataReader {
       CASK_RETURN_IF_ERROR(budget_->Charge(sizeof(stored::Box) + sizeof(int64_t) * (offsets->size() + sizes->size())));
       tensor->boxes.push_back({*std::move(offsets), *std::move(sizes)});
     }
-    CASK_RETURN_IF_ERROR(stored::CheckTiling(tensor->shape, tensor->boxes));
+    CASK_RETURN_IF_ERROR(stored::CheckTiling(tensor->shape, tensor->boxes, &tiling_));
     for (const stored::Box& box : tensor->boxes) {
       CASK_ASSIGN_OR_RETURN(DcpItem item, FindItem(tensor->name, box.offsets));
       CASK_RETURN_IF_ERROR(budget_->Charge(MemoryOf(item)));
@@ -285,6 +285,7 @@ class MetadataReader {
   const Pickle& pickle_;
   const DecodeLimits& limits_;
   ListingBudget* const budget_;
+  stored::TilingBudget tiling_;
   DcpMetadata metadata_;
   absl::flat_hash_map<std::string, Ref> places_;
 };

@@ -30,16 +30,21 @@ using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 using Random = std::mt19937_64;
 
+absl::Status Check(const TensorShape& shape, const std::vector<Box>& boxes) {
+  TilingBudget budget(/*index_bytes=*/0);
+  return CheckTiling(shape, boxes, &budget);
+}
+
 TEST(BoxesTest, Tile) {
-  EXPECT_OK(CheckTiling(TensorShape({4, 6}), {{{0, 0}, {4, 2}}, {{0, 2}, {4, 4}}}));
+  EXPECT_OK(Check(TensorShape({4, 6}), {{{0, 0}, {4, 2}}, {{0, 2}, {4, 4}}}));
   // Around a middle: no line divides all of them.
-  EXPECT_OK(CheckTiling(TensorShape({3, 3}),
-                        {{{0, 0}, {1, 2}}, {{0, 2}, {2, 1}}, {{2, 1}, {1, 2}}, {{1, 0}, {2, 1}}, {{1, 1}, {1, 1}}}));
-  EXPECT_OK(CheckTiling(TensorShape(), {{{}, {}}}));
-  EXPECT_OK(CheckTiling(TensorShape({0, 3}), {{{0, 0}, {0, 3}}}));
-  EXPECT_OK(CheckTiling(TensorShape({0, 3}), {}));
-  EXPECT_OK(CheckTiling(TensorShape({5}), {{{0}, {3}}, {{3}, {2}}, {{5}, {0}}}));  // one has no element
-  EXPECT_OK(CheckTiling(TensorShape({INT64_MAX}), {{{1}, {INT64_MAX - 1}}, {{0}, {1}}}));
+  EXPECT_OK(Check(TensorShape({3, 3}),
+                  {{{0, 0}, {1, 2}}, {{0, 2}, {2, 1}}, {{2, 1}, {1, 2}}, {{1, 0}, {2, 1}}, {{1, 1}, {1, 1}}}));
+  EXPECT_OK(Check(TensorShape(), {{{}, {}}}));
+  EXPECT_OK(Check(TensorShape({0, 3}), {{{0, 0}, {0, 3}}}));
+  EXPECT_OK(Check(TensorShape({0, 3}), {}));
+  EXPECT_OK(Check(TensorShape({5}), {{{0}, {3}}, {{3}, {2}}, {{5}, {0}}}));  // one has no element
+  EXPECT_OK(Check(TensorShape({INT64_MAX}), {{{1}, {INT64_MAX - 1}}, {{0}, {1}}}));
 }
 
 struct RejectCase {
@@ -52,7 +57,7 @@ struct RejectCase {
 class BoxesRejects : public ::testing::TestWithParam<RejectCase> {};
 
 TEST_P(BoxesRejects, WithTheElement) {
-  EXPECT_THAT(CheckTiling(GetParam().shape, GetParam().boxes), StatusIs(Code::kDataLoss, HasSubstr(GetParam().says)));
+  EXPECT_THAT(Check(GetParam().shape, GetParam().boxes), StatusIs(Code::kDataLoss, HasSubstr(GetParam().says)));
 }
 
 const RejectCase kRejects[] = {
@@ -142,7 +147,7 @@ TEST(BoxesTest, AgreeWithCountingEachElement) {
     }
     const std::vector<int> counts = Count(shape, boxes);
     const bool tiles = std::all_of(counts.begin(), counts.end(), [](int count) { return count == 1; });
-    EXPECT_EQ(CheckTiling(shape, boxes).ok(), tiles);
+    EXPECT_EQ(Check(shape, boxes).ok(), tiles);
     tiled += tiles;
   }
   EXPECT_GT(tiled, 1500);
@@ -196,16 +201,36 @@ TEST(BoxesTest, AGridOfManyBoxes) {
     for (int64_t column = 0; column < kSide; ++column) boxes.push_back({{row * 3, column * 5, 0}, {3, 5, 7}});
   }
   const TensorShape shape({kSide * 3, kSide * 5, 7});
-  EXPECT_OK(CheckTiling(shape, boxes));
+  EXPECT_OK(Check(shape, boxes));
   boxes[kSide * 100 + 17].offsets[1] += 5;
-  EXPECT_THAT(CheckTiling(shape, boxes), StatusIs(Code::kDataLoss, HasSubstr("element [300,85,0] is in no box")));
+  EXPECT_THAT(Check(shape, boxes), StatusIs(Code::kDataLoss, HasSubstr("element [300,85,0] is in no box")));
 }
 
 TEST(BoxesTest, MoreAxesThanCanBeChecked) {
-  constexpr size_t kRank = 30;
-  const TensorShape shape = *TensorShape::Create(std::vector<int64_t>(kRank, 2));
-  EXPECT_THAT(CheckTiling(shape, {{std::vector<int64_t>(kRank, 0), std::vector<int64_t>(kRank, 1)}}),
-              StatusIs(Code::kResourceExhausted, HasSubstr("30 axes")));
+  for (const size_t rank : {8, 9, 30}) {
+    const TensorShape shape = *TensorShape::Create(std::vector<int64_t>(rank, 2));
+    const std::vector<Box> boxes = {{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 1)}};
+    EXPECT_EQ(Check(shape, boxes).code(), rank == 8 ? Code::kDataLoss : Code::kResourceExhausted) << rank;
+  }
+}
+
+// 2^14 boxes that divide 8 axes have 2^22 corners.
+TEST(BoxesTest, AllTensorsOfACheckpointHaveOneBudget) {
+  const TensorShape shape({4, 4, 4, 4, 4, 4, 2, 2});
+  std::vector<Box> boxes;
+  for (int64_t number = 0; number < shape.num_elements(); ++number) {
+    Box box{std::vector<int64_t>(8), std::vector<int64_t>(8, 1)};
+    int64_t rest = number;
+    for (size_t axis = 8; axis-- > 0; rest /= shape.dim(static_cast<int>(axis))) {
+      box.offsets[axis] = rest % shape.dim(static_cast<int>(axis));
+    }
+    boxes.push_back(std::move(box));
+  }
+  ASSERT_EQ(boxes.size(), size_t{1} << 14);
+  TilingBudget budget(/*index_bytes=*/256);
+  EXPECT_OK(CheckTiling(shape, boxes, &budget));
+  EXPECT_THAT(CheckTiling(shape, boxes, &budget), StatusIs(Code::kResourceExhausted, HasSubstr("16384 boxes")));
+  EXPECT_OK(CheckTiling(TensorShape({2}), std::vector<Box>{{{0}, {1}}, {{1}, {1}}}, &budget));
 }
 
 }  // namespace

@@ -65,11 +65,15 @@ class JoinedShardsReader final : public ArchiveReader {
   }
 
   absl::Status List(ListingBudget* budget) {
+    constexpr uint64_t kBytesOfPart = 64;  // of a header, at least
+    uint64_t parts = 0;
+    for (const auto& [name, joined] : tensors_) parts += joined.boxes.size();
+    stored::TilingBudget tiling(kBytesOfPart * parts);
     for (auto& [name, joined] : tensors_) {
       ArchiveEntry entry;
       entry.name = name;
       entry.pieces = joined.shards.size() > 1 ? static_cast<int>(joined.shards.size()) : 0;
-      if (joined.status.ok()) joined.status = Join(name, joined, &entry);
+      if (joined.status.ok()) joined.status = Join(name, joined, &tiling, &entry);
       for (const size_t shard : joined.shards) entry.stored_bytes += (*shards_[shard]->Find(name))->stored_bytes;
       entry.encoding = absl::IsUnimplemented(joined.status) ? "unknown"
                        : !joined.status.ok()                ? "not readable"
@@ -154,7 +158,8 @@ class JoinedShardsReader final : public ArchiveReader {
   };
 
   // Sets dtype and shape.
-  absl::Status Join(const std::string& name, const Joined& joined, ArchiveEntry* entry) const {
+  absl::Status Join(const std::string& name, const Joined& joined, stored::TilingBudget* tiling,
+                    ArchiveEntry* entry) const {
     std::vector<int64_t> dims;
     for (size_t i = 0; i < joined.boxes.size(); ++i) {
       CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const part, shards_[joined.shards[i]]->Find(name));
@@ -182,7 +187,7 @@ class JoinedShardsReader final : public ArchiveReader {
     absl::StatusOr<TensorShape> shape = TensorShape::Create(dims);
     if (!shape.ok()) return absl::DataLossError(shape.status().message());
     entry->shape = *std::move(shape);
-    return stored::CheckTiling(entry->shape, joined.boxes);
+    return stored::CheckTiling(entry->shape, joined.boxes, tiling);
   }
 
   absl::StatusOr<Tensor> ReadPart(const ArchiveEntry& entry, const TensorSlice& slice) const {
