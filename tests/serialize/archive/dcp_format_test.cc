@@ -31,8 +31,10 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 using testing::StatusIs;
 using testing::TempFolder;
+using ::testing::UnorderedElementsAre;
 using Code = absl::StatusCode;
 
 const AllFormats& Formats() {
@@ -129,7 +131,8 @@ struct Part {
   std::vector<float> elements;
 };
 
-std::string ShardFile(const std::vector<Part>& parts) {
+// `more`: other metadata, JSON.
+std::string ShardFile(const std::vector<Part>& parts, const std::string& more = "") {
   std::string info;
   std::string tensors;
   std::string data;
@@ -143,8 +146,8 @@ std::string ShardFile(const std::vector<Part>& parts) {
     absl::StrAppend(&tensors, ",\"", part.name, "\":{\"dtype\":\"F32\",\"shape\":", part.shape, ",\"data_offsets\":[",
                     begin, ",", data.size(), "]}");
   }
-  std::string header =
-      absl::StrCat("{\"__metadata__\":{\"format\":\"pt\",\"DCP_SHARDING_INFO\":\"{", info, "}\"}", tensors, "}");
+  std::string header = absl::StrCat("{\"__metadata__\":{\"format\":\"pt\",", more, "\"DCP_SHARDING_INFO\":\"{", info,
+                                    "}\"}", tensors, "}");
   header.resize((header.size() + 7) / 8 * 8, ' ');
   return absl::StrCat(torch::testing::Bytes(static_cast<uint64_t>(header.size())), header, data);
 }
@@ -168,6 +171,42 @@ TEST(DcpFormatTest, PartsInSafetensorsAreJoined) {
   ASSERT_OK_AND_ASSIGN(const TensorCounts counts,
                        archive->VerifyAll([](const ArchiveDamage& damage) { ADD_FAILURE() << damage.status; }));
   EXPECT_EQ(counts.whole, 3);
+}
+
+TEST(DcpFormatTest, JoinedPartsHaveTheMetadataOfAllFiles) {
+  const TempFolder folder;
+  folder.Write(kFirst, ShardFile({{"w", "[0]", "[1]", {0}}}, R"("author":"me","step":"1","license":"x",)"));
+  folder.Write(kSecond, ShardFile({{"w", "[1]", "[1]", {1}}}, R"("step":"2","license":"x",)"));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> archive, Open(folder.path()));
+  EXPECT_THAT(archive->file_metadata(),
+              UnorderedElementsAre(Pair("author", "me"), Pair("format", "pt"), Pair("license", "x")));
+  EXPECT_THAT(archive->notes(), ElementsAre(HasSubstr("differ in the metadata \"step\"")));
+  ASSERT_OK_AND_ASSIGN(const ArchiveFormat* const format, FindFormat("safetensors", Formats().list()));
+  ASSERT_OK(ConvertArchives({archive.get()}, folder.Path("to.safetensors"), *format));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> converted, Open(folder.Path("to.safetensors")));
+  EXPECT_EQ(converted->file_metadata().at("author"), "me");
+}
+
+// A number may have files of some shards only.
+TEST(DcpFormatTest, FilesThatNoShardHasAreMissing) {
+  const TempFolder folder;
+  folder.Write("shard-00001-model-00001-of-00003.safetensors", ShardFile({{"w", "[0]", "[1]", {0}}}));
+  folder.Write("shard-00002-model-00001-of-00003.safetensors", ShardFile({{"w", "[1]", "[1]", {1}}}));
+  folder.Write("shard-00002-model-00003-of-00003.safetensors", ShardFile({{"v", "[0]", "[1]", {2}}}));
+  const auto is_named = HasSubstr("1 file is missing: shard-*-model-00002-of-00003.safetensors");
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> archive, Open(folder.path()));
+  EXPECT_THAT(archive->notes(), ElementsAre(is_named));
+  EXPECT_THAT(Numbers(archive->Read("w")), ElementsAre(0, 1));
+  std::vector<std::string> reported;
+  ASSERT_OK_AND_ASSIGN(const TensorCounts counts, archive->VerifyAll([&](const ArchiveDamage& damage) {
+    reported.emplace_back(damage.status.message());
+  }));
+  EXPECT_THAT(reported, ElementsAre(is_named));
+  EXPECT_EQ(counts.damaged_elsewhere, 1);
+  EXPECT_EQ(counts.whole, 2);
+  folder.Write("shard-00001-model-00002-of-00003.safetensors", ShardFile({{"u", "[0]", "[1]", {3}}}));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> whole, Open(folder.path()));
+  EXPECT_THAT(whole->notes(), ElementsAre());
 }
 
 TEST(DcpFormatTest, AFileOfPartsAloneSaysSo) {

@@ -4,13 +4,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/archive/formats/internal/shard_name.h"
 #include "tensorcask/serialize/archive/formats/safetensors_format.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/listing_budget.h"
@@ -28,6 +32,11 @@
 namespace tensorcask::archive {
 namespace {
 
+// "shard-00001-model-00001-of-00001.safetensors": the number of the shard, and that of the file in it.
+constexpr absl::string_view kShardNamePrefix = "shard-";
+constexpr absl::string_view kShardNameMiddle = "-model-";
+constexpr absl::string_view kShardNameExtension = ".safetensors";
+
 class JoinedShardsReader final : public ArchiveReader {
  public:
   JoinedShardsReader(std::string path, const ArchiveReaderOptions& options)
@@ -40,6 +49,11 @@ class JoinedShardsReader final : public ArchiveReader {
     if (text == metadata.end()) {
       return absl::DataLossError(absl::StrCat(file, ": is named as a part of a distributed checkpoint, and has no ",
                                               safetensors::kShardingInfoKey, " in its metadata"));
+    }
+    for (const auto& [key, value] : metadata) {
+      if (key == safetensors::kShardingInfoKey) continue;
+      const auto [known, is_new] = metadata_.try_emplace(key, value);
+      if (!is_new && known->second != value) differing_.insert(key);
     }
     CASK_ASSIGN_OR_ANNOTATE(safetensors::ShardingInfo info,
                             safetensors::ParseShardingInfo(text->second, options_.limits), file);
@@ -64,7 +78,37 @@ class JoinedShardsReader final : public ArchiveReader {
     return absl::OkStatus();
   }
 
+  // Notes the files that the names of the others count. Each number has a file of at least one shard.
+  void NoteMissingFiles() {
+    constexpr size_t kMostNames = 8;
+    std::map<int, std::set<int>> numbers;  // by the count of files
+    for (const std::unique_ptr<ArchiveReader>& shard : shards_) {
+      const std::optional<FileNumber> file = NumberInName(shard->path());
+      if (file.has_value()) numbers[file->count].insert(file->number);
+    }
+    for (const auto& [count, present] : numbers) {
+      const size_t missing = static_cast<size_t>(count) - present.size();
+      std::vector<std::string> names;
+      for (int number = 1; number <= count && names.size() < std::min(missing, kMostNames); ++number) {
+        if (present.count(number) > 0) continue;
+        names.push_back(absl::StrCat(kShardNamePrefix, "*", kShardNameMiddle, absl::Dec(number, absl::kZeroPad5),
+                                     "-of-", absl::Dec(count, absl::kZeroPad5), kShardNameExtension));
+      }
+      if (missing == 0) continue;
+      absl::StrAppend(&missing_, missing_.empty() ? "" : "; ", missing, missing == 1 ? " file is" : " files are",
+                      " missing: ", absl::StrJoin(names, ", "), missing > kMostNames ? ", ..." : "");
+    }
+    if (!missing_.empty()) notes_.push_back(missing_);
+  }
+
   absl::Status List(ListingBudget* budget) {
+    for (const std::string& key : differing_) metadata_.erase(key);
+    if (!differing_.empty()) {
+      notes_.push_back(absl::StrCat("the files differ in the metadata ", Quoted(*differing_.begin()),
+                                    differing_.size() > 1 ? absl::StrCat(" and ", differing_.size() - 1, " more") : "",
+                                    ", which is left out"));
+    }
+    NoteMissingFiles();
     constexpr uint64_t kBytesOfPart = 64;  // of a header, at least
     uint64_t parts = 0;
     for (const auto& [name, joined] : tensors_) parts += joined.boxes.size();
@@ -90,6 +134,7 @@ class JoinedShardsReader final : public ArchiveReader {
   absl::string_view format() const override { return "dcp"; }
   const std::string& path() const override { return path_; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  const FileMetadata& file_metadata() const override { return metadata_; }
 
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
@@ -135,6 +180,10 @@ class JoinedShardsReader final : public ArchiveReader {
         // That its tensors may be parts is a note of a file that was opened alone.
         if (!absl::StrContains(note, safetensors::kShardingInfoKey)) counts.notes.push_back(note);
       }
+    }
+    if (!missing_.empty()) {
+      ++counts.damaged_elsewhere;
+      report({"", path_, 0, absl::DataLossError(absl::StrCat(path_, ": ", missing_))});
     }
     for (const auto& [name, is_damaged] : damaged) ++(is_damaged ? counts.damaged : counts.past_limit);
     for (const ArchiveEntry& entry : entries_) counts.not_checked += absl::IsUnimplemented(entry.read_status);
@@ -222,13 +271,17 @@ class JoinedShardsReader final : public ArchiveReader {
   std::vector<std::unique_ptr<ArchiveReader>> shards_;
   std::map<std::string, Joined> tensors_;  // by name
   std::vector<ArchiveEntry> entries_;
+  FileMetadata metadata_;            // that of all files
+  std::set<std::string> differing_;  // its keys that have several values
+  std::string missing_;              // a sentence; "": no file is missing
   std::vector<std::string> notes_;
 };
 
 }  // namespace
 
 bool IsShardName(absl::string_view name) {
-  return absl::StartsWith(name, "shard-") && absl::StrContains(name, "-model-") && absl::EndsWith(name, ".safetensors");
+  return absl::StartsWith(name, kShardNamePrefix) && absl::StrContains(name, kShardNameMiddle) &&
+         absl::EndsWith(name, kShardNameExtension);
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenJoinedShards(const std::string& folder,

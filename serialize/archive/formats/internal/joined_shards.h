@@ -5,7 +5,10 @@
 //
 // Each file says in its metadata where its parts begin (serialize/safetensors/sharding_info.h). No file has the shapes:
 // that of a tensor reaches to the furthest part. A tensor whose parts leave a hole, overlap, or differ in dtype is
-// listed, and cannot be read; the others can.
+// listed, and cannot be read; the others can. The metadata is that of all files, without what differs.
+//
+// The names say how many files each shard has. If no shard has the file of one number, a note says so, and VerifyAll
+// reports damage.
 
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_INTERNAL_JOINED_SHARDS_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_INTERNAL_JOINED_SHARDS_H_

@@ -23,21 +23,26 @@ int TakeNumber(size_t digits, absl::string_view* text) {
 
 }  // namespace
 
-std::vector<std::string> NotesOfName(absl::string_view path) {
+std::optional<FileNumber> NumberInName(absl::string_view name) {
   constexpr size_t kDigits = 5;
   constexpr absl::string_view kOf = "-of-";
-  const absl::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
   const size_t of = name.rfind(kOf);
-  if (of == absl::string_view::npos || of <= kDigits + 1 || name[of - kDigits - 1] != '-') return {};
+  if (of == absl::string_view::npos || of <= kDigits + 1 || name[of - kDigits - 1] != '-') return std::nullopt;
   absl::string_view before = name.substr(of - kDigits, kDigits);
   absl::string_view after = name.substr(of + kOf.size());
   const int number = TakeNumber(kDigits, &before);
   const int count = TakeNumber(kDigits, &after);
-  if (number < 1 || count < 2 || number > count) return {};
-  const size_t dot = after.rfind('.');
-  const absl::string_view extension = dot == absl::string_view::npos ? "" : after.substr(dot);
-  return {absl::StrCat("is file ", number, " of ", count, " of a model, which is usually opened by ",
-                       name.substr(0, of - kDigits - 1), extension, ".index.json")};
+  if (number < 1 || count < 2 || number > count) return std::nullopt;
+  return FileNumber{number, count, name.substr(0, of - kDigits - 1), after};
+}
+
+std::vector<std::string> NotesOfName(absl::string_view path) {
+  const std::optional<FileNumber> file = NumberInName(path.substr(path.rfind('/') + 1));  // npos + 1 is 0
+  if (!file.has_value()) return {};
+  const size_t dot = file->after.rfind('.');
+  const absl::string_view extension = dot == absl::string_view::npos ? "" : file->after.substr(dot);
+  return {absl::StrCat("is file ", file->number, " of ", file->count, " of a model, which is usually opened by ",
+                       file->before, extension, ".index.json")};
 }
 
 }  // namespace tensorcask::archive

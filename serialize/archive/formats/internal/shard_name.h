@@ -6,12 +6,23 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_INTERNAL_SHARD_NAME_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_FORMATS_INTERNAL_SHARD_NAME_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 
 namespace tensorcask::archive {
+
+// "model-00001-of-00003.safetensors": 1 and 3, "model" and ".safetensors". nullopt for other names, and where there is
+// one file.
+struct FileNumber {
+  int number;  // from 1 on
+  int count;
+  absl::string_view before;
+  absl::string_view after;
+};
+std::optional<FileNumber> NumberInName(absl::string_view name);
 
 // The note that the file is one of several of a model; none for other names, and where there is one file. The name of
 // the index is the usual one: no file is looked for.
