@@ -114,7 +114,7 @@ class ReaderImpl {
     }
     return internal::FillThroughHost(out, [&](TensorView* target) {
       return ReadChunkElements(source_, {dataset.dtype, dataset.big_endian, &dataset.shape, &dataset.storage}, slice,
-                               how_, target);
+                               how_, limits_, target);
     });
   }
 

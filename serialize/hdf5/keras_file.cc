@@ -55,7 +55,8 @@ bool LooksLikeKerasFile(absl::string_view first_bytes) {
 absl::StatusOr<KerasFile> OpenKerasFile(const std::string& path, const Hdf5ReaderOptions& options) {
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, OpenFileSource(path, options.read));
   CASK_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ReadZipDirectory(*file, options.limits));
-  DecodeQuota quota = DecodeQuota::ForFile(options.limits);
+  // Texts and deflated weights are in memory.
+  DecodeQuota quota = DecodeQuota::ForUnbacked(options.limits, file->size_bytes());
   std::shared_ptr<const ByteSource> weights;
   ZipMember member_of_weights;
   std::map<std::string, std::string> texts;
@@ -69,9 +70,6 @@ absl::StatusOr<KerasFile> OpenKerasFile(const std::string& path, const Hdf5Reade
       CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> bytes, ReadMember(*file, member, &quota, options.allocator));
       weights = MakeMemorySource(file->name(), std::move(bytes));
     } else if (absl::EndsWith(member.name, kTextExtension)) {
-      CASK_RETURN_IF_ERROR(
-          Annotate(DecodeQuota::ForUnbacked(options.limits, member.stored_bytes).Charge(member.size_bytes),
-                   absl::StrCat(path, ": member ", Quoted(member.name))));
       CASK_ASSIGN_OR_RETURN(const RefPtr<TensorBuffer> bytes, ReadMember(*file, member, &quota, options.allocator));
       if (!internal::IsUtf8(bytes->bytes())) {
         return absl::DataLossError(absl::StrCat(path, ": member ", Quoted(member.name), " is not UTF-8"));

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/stored/stored_tensor.h"
 #include "tensorcask/tensor/base/ref_counted.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -57,8 +58,13 @@ absl::StatusOr<Bytes> Unshuffle(absl::string_view shuffled, uint64_t element_byt
 class SliceReader {
  public:
   SliceReader(const std::shared_ptr<const ByteSource>& source, const ChunkedDataset& dataset,
-              const stored::ElementOptions& options, TensorView* out)
-      : source_(source), dataset_(dataset), storage_(*dataset.storage), options_(options), out_(*out) {}
+              const stored::ElementOptions& options, const DecodeLimits& limits, TensorView* out)
+      : source_(source),
+        dataset_(dataset),
+        storage_(*dataset.storage),
+        options_(options),
+        limits_(limits),
+        out_(*out) {}
 
   absl::Status Read(const TensorSlice& slice) {
     if (out_.num_elements() == 0) return absl::OkStatus();
@@ -150,6 +156,8 @@ class SliceReader {
   // Null if the bytes in the source are those of the elements.
   absl::StatusOr<Bytes> RemoveFilters(const Chunk& chunk, uint64_t size) {
     Bytes bytes;
+    DecodeQuota memory = DecodeQuota::ForUnbacked(
+        limits_, chunk.stored_bytes + static_cast<uint64_t>(out_.num_elements()) * ElementSize(dataset_.dtype));
     for (size_t i = storage_.filters.size(); i-- > 0;) {
       if ((chunk.skipped_filters >> i & 1) != 0) continue;
       if (bytes == nullptr) {
@@ -159,6 +167,7 @@ class SliceReader {
             chunk.position, absl::MakeSpan(static_cast<char*>(bytes->mutable_data()), bytes->size_bytes())));
       }
       const AppliedFilter& filter = storage_.filters[i];
+      CASK_RETURN_IF_ERROR(memory.Charge(filter.filter == Filter::kDeflate ? size : bytes->size_bytes()));
       if (filter.filter == Filter::kDeflate) {
         CASK_ASSIGN_OR_RETURN(bytes, Inflate(bytes->bytes(), size, options_.allocator));
       } else {
@@ -175,6 +184,7 @@ class SliceReader {
   const ChunkedDataset& dataset_;
   const Storage& storage_;
   const stored::ElementOptions& options_;
+  const DecodeLimits& limits_;
   TensorView& out_;
   std::vector<int64_t> starts_, ends_;  // the slice, along each axis
 };
@@ -182,8 +192,9 @@ class SliceReader {
 }  // namespace
 
 absl::Status ReadChunkElements(const std::shared_ptr<const ByteSource>& source, const ChunkedDataset& dataset,
-                               const TensorSlice& slice, const stored::ElementOptions& options, TensorView* out) {
-  return SliceReader(source, dataset, options, out).Read(slice);
+                               const TensorSlice& slice, const stored::ElementOptions& options,
+                               const DecodeLimits& limits, TensorView* out) {
+  return SliceReader(source, dataset, options, limits, out).Read(slice);
 }
 
 }  // namespace tensorcask::hdf5

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "tensorcask/serialize/hdf5/internal/storage.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/stored/elements.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
@@ -25,12 +26,12 @@ struct ChunkedDataset {
 };
 
 // Reads `slice` into *out, which has its shape and the dtype and is in memory of the host. Elements that were never
-// written are the fill value. Memory: one chunk, as it is stored and without filters. Requires: the slice lies in the
-// shape; the form of the storage is kChunks or kNone.
-// Errors, which do not name the dataset: DataLoss for a chunk that does not give its bytes; ResourceExhausted without
-// memory; those of the source.
+// written are the fill value. Memory: one chunk, as it is stored and without filters, within `limits`. Requires: the
+// slice lies in the shape; the form of the storage is kChunks or kNone. Errors, which do not name the dataset: DataLoss
+// for a chunk that does not give its bytes; ResourceExhausted without memory or past a limit; those of the source.
 absl::Status ReadChunkElements(const std::shared_ptr<const ByteSource>& source, const ChunkedDataset& dataset,
-                               const TensorSlice& slice, const stored::ElementOptions& options, TensorView* out);
+                               const TensorSlice& slice, const stored::ElementOptions& options,
+                               const DecodeLimits& limits, TensorView* out);
 
 }  // namespace tensorcask::hdf5
 

@@ -120,6 +120,18 @@ TEST(Hdf5ReaderTest, ManyElementsThatWereNotWrittenNeedALimit) {
   EXPECT_TRUE(reader.Read("chunked").ok());
 }
 
+// "single" is one deflated chunk of 96 bytes.
+TEST(Hdf5ReaderTest, ASliceDoesNotInflateAChunkPastTheLimit) {
+  Hdf5ReaderOptions options;
+  options.limits.max_memory_beyond_input = 8;
+  options.listing = std::make_shared<ListingBudget>(DecodeLimits{});
+  const Hdf5Reader reader = OpenGolden("latest.h5", options);
+  EXPECT_TRUE(reader.Read("single").ok());
+  EXPECT_THAT(reader.ReadSlice("single", *TensorSlice::Parse("1,1:1,1")).status(),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
+  EXPECT_TRUE(OpenGolden("latest.h5").ReadSlice("single", *TensorSlice::Parse("1,1:1,1")).ok());
+}
+
 TEST(Hdf5ReaderTest, ElementsInOnePieceAreMapped) {
   Hdf5ReaderOptions options;
   options.read.strategy = ReadStrategy::kMap;

@@ -9,7 +9,10 @@
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/zip/zip_writer.h"
+#include "tensorcask/tensor/base/crc32.h"
 #include "tensorcask/tensor/tensor.h"
 #include "tensorcask/tests/support/status_matchers.h"
 
@@ -68,6 +71,30 @@ TEST(KerasFileTest, AnArchiveWithoutWeightsIsRefused) {
     bytes[at] = 'M';
   }
   EXPECT_THAT(OpenBytes(bytes).status(), StatusIs(Code::kDataLoss, HasSubstr("has no member model.weights.h5")));
+}
+
+TEST(KerasFileTest, DeflatedWeightsAreInMemoryWithinTheLimit) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  ZipWriter zip(&sink);
+  std::string weights((*ReadWholeFile("tests/serialize/hdf5/golden/model.weights.h5", 1 << 20))->bytes());
+  weights.resize(1 << 20, '\0');
+  ZipMemberOptions member;
+  member.size_bytes = weights.size();
+  member.crc32 = Crc32(weights);
+  member.deflate_level = 6;
+  ASSERT_TRUE(zip.BeginMember("model.weights.h5", member).ok());
+  ASSERT_TRUE(zip.Append(weights).ok());
+  ASSERT_TRUE(zip.EndMember().ok());
+  ASSERT_TRUE(zip.Finish().ok());
+  const absl::StatusOr<KerasFile> model = OpenBytes(bytes);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(model->weights.Read("layers/dense/vars/0").ok());
+  Hdf5ReaderOptions options;
+  options.read.source = MakeMemorySource("model.keras", bytes);
+  options.limits.max_memory_beyond_input = 1 << 19;
+  EXPECT_THAT(OpenKerasFile("model.keras", options).status(),
+              StatusIs(Code::kResourceExhausted, HasSubstr("member \"model.weights.h5\"")));
 }
 
 }  // namespace
