@@ -128,7 +128,7 @@ class ReaderImpl {
         CASK_ASSIGN_OR_RETURN(shape, slice->Apply(shape));
       }
       CASK_RETURN_IF_ERROR(stored::CheckTarget(place.dtype, shape, *out));
-      CASK_ASSIGN_OR_RETURN(const Opened opened, Open(number, place, slice == nullptr));
+      CASK_ASSIGN_OR_RETURN(const Opened opened, Open(number, place, slice));
       return ReadPart(place, opened, slice, out);
     };
     return At(number, read());
@@ -138,7 +138,7 @@ class ReaderImpl {
     const auto read = [&]() -> absl::StatusOr<Tensor> {
       CASK_ASSIGN_OR_RETURN(const TensorPlace place, Readable(number));
       CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(place.layout.shape()));
-      CASK_ASSIGN_OR_RETURN(const Opened opened, Open(number, place, /*verify=*/false));
+      CASK_ASSIGN_OR_RETURN(const Opened opened, Open(number, place, &slice));
       return Make(place, opened, &slice, shape);
     };
     absl::StatusOr<Tensor> tensor = read();
@@ -227,7 +227,7 @@ class ReaderImpl {
         const Record& record = RecordOf(i, place);
         if (record.member != Record::kNoMember) CASK_RETURN_IF_ERROR(verify(record.member));
         if (place.dtype != DType::kBool) return absl::OkStatus();
-        CASK_ASSIGN_OR_RETURN(const Opened opened, OpenRecord(record, /*verify=*/false));
+        CASK_ASSIGN_OR_RETURN(const Opened opened, OpenRecord(record, /*verify=*/false, place.size_bytes()));
         return stored::VerifyElements(*opened.source, Window(place, opened, place.layout), how_);
       }();
       if (IsResourceFailure(status)) return status;
@@ -296,11 +296,18 @@ class ReaderImpl {
            place.layout.IsNonOverlappingAndDense() && place.begin() == 0 && place.size_bytes() == record.size_bytes;
   }
 
-  // With `verify`, the checksum of the record is compared now, or while the tensor is read, if that is all of it.
-  absl::StatusOr<Opened> Open(size_t number, const TensorPlace& place, bool verify = true) const {
+  // Opens the record to read the tensor, or the slice of it. For a whole tensor, the checksum of the record is compared
+  // now, or while the tensor is read, if that is all of it.
+  absl::StatusOr<Opened> Open(size_t number, const TensorPlace& place, const TensorSlice* slice = nullptr) const {
     const Record& record = RecordOf(number, place);
-    if (!verify || !record.has_checksum || !CoversRecord(place, record)) return OpenRecord(record, verify);
-    CASK_ASSIGN_OR_RETURN(Opened opened, OpenRecord(record, /*verify=*/false));
+    Layout part = place.layout;
+    if (slice != nullptr) {
+      CASK_ASSIGN_OR_RETURN(part, part.Slice(*slice));
+    }
+    const bool verify = slice == nullptr;
+    const uint64_t bytes = BytesOf(place, part);
+    if (!verify || !record.has_checksum || !CoversRecord(place, record)) return OpenRecord(record, verify, bytes);
+    CASK_ASSIGN_OR_RETURN(Opened opened, OpenRecord(record, /*verify=*/false, bytes));
     opened.checksum = {ChecksumKind::kCrc32, file_.members[record.member].crc32};
     opened.storage_id = StorageId(record);
     return opened;
@@ -309,8 +316,15 @@ class ReaderImpl {
   // Of StoredTensor and VerifiedOnce.
   static uint64_t StorageId(const Record& record) { return record.member + 1; }
 
-  // Verifies the record the first time.
-  absl::StatusOr<Opened> OpenRecord(const Record& record, bool verify) const {
+  // The bytes of the elements, each counted once.
+  static uint64_t BytesOf(const TensorPlace& place, const Layout& part) {
+    const Layout::Range bounds = part.bounds();
+    return static_cast<uint64_t>(std::min(part.num_elements(), bounds.end - bounds.begin)) * place.element_bytes;
+  }
+
+  // Verifies the record the first time. `wanted`: the bytes that are read of it. A deflated record is inflated as a
+  // whole.
+  absl::StatusOr<Opened> OpenRecord(const Record& record, bool verify, uint64_t wanted) const {
     Opened opened;
     opened.source = file_.source.get();
     opened.offset = record.offset;
@@ -332,6 +346,8 @@ class ReaderImpl {
     }
     const ZipMember& member = file_.members[record.member];
     CASK_RETURN_IF_ERROR(DecodeQuota::ForFile(options_.limits).Charge(member.size_bytes));
+    CASK_RETURN_IF_ERROR(DecodeQuota::ForUnbacked(options_.limits, CheckedAdd(member.stored_bytes, wanted).value_or(0))
+                             .Charge(member.size_bytes));
     const std::lock_guard<std::mutex> lock(inflated_mutex_);
     if (inflated_member_ != record.member) {
       auto bytes = std::make_shared<std::string>();
@@ -439,9 +455,11 @@ class ReaderImpl {
     constexpr uint64_t kMostBytes = uint64_t{1} << 20;
     const TensorPlace place = PlaceOf(file_.parts[part].pickle, object);
     CASK_RETURN_IF_ERROR(WhyNotRead(place));
-    if (place.size_bytes() > kMostBytes) return absl::UnimplementedError("more than a MiB of scales");
-    CASK_ASSIGN_OR_RETURN(const Opened opened,
-                          OpenRecord(file_.parts[part].records[place.storage_number], /*verify=*/true));
+    if (static_cast<uint64_t>(place.layout.num_elements()) > kMostBytes / std::max<uint64_t>(1, place.element_bytes)) {
+      return absl::UnimplementedError("more than a MiB of scales");
+    }
+    CASK_ASSIGN_OR_RETURN(const Opened opened, OpenRecord(file_.parts[part].records[place.storage_number],
+                                                          /*verify=*/true, place.size_bytes()));
     return Make(place, opened, nullptr, place.layout.shape());
   }
 

@@ -20,7 +20,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/element_stream.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/slice.h"
@@ -193,6 +195,28 @@ TEST(TorchReaderTest, RepeatedElementsAreBounded) {
   EXPECT_THAT(reader->Read("w").status(), StatusIs(Code::kResourceExhausted, HasSubstr("m.pt: tensor \"w\"")));
   const TensorSlice slice = *TensorSlice::Parse("3,2:7,2");
   EXPECT_THAT(Floats(reader->ReadSlice("w", slice)), ElementsAre(0, 0, 0, 0));
+}
+
+TEST(TorchReaderTest, ADeflatedRecordIsInflatedWithinTheLimit) {
+  constexpr int kCount = 1 << 18;
+  const std::string storage = Storage("FloatStorage", "0", kCount);
+  const std::string file = TorchZip(Dict({{Text("all"), Tensor(storage, 0, {kCount}, {1})},
+                                          {Text("first"), Tensor(storage, 0, {1}, {1})},
+                                          {Text("repeated"), Tensor(storage, 0, {kCount}, {0})}}),
+                                    {{"0", std::string(size_t{4} * kCount, '\0')}}, {}, /*deflate_level=*/6);
+  TorchReaderOptions options;
+  options.limits.max_memory_beyond_input = 1 << 19;
+  options.limits.max_expansion = 1 << 20;
+  options.listing = std::make_shared<ListingBudget>(DecodeLimits());
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file, options);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_TRUE(reader->Read("all").ok());
+  const auto is_past_limit = StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input"));
+  EXPECT_THAT(reader->Read("first").status(), is_past_limit);
+  EXPECT_THAT(reader->Read("repeated").status(), is_past_limit);
+  EXPECT_THAT(reader->ReadSlice("all", *TensorSlice::Parse("0,1")).status(), is_past_limit);
+  options.limits.max_memory_beyond_input = 1 << 20;
+  EXPECT_TRUE(OpenBytes(file, options)->Read("first").ok());
 }
 
 // ---- Kinds of tensors -----------------------------------------------------------------------------------------------
