@@ -187,7 +187,8 @@ class ReaderImpl {
     const PickledTensor& tensor = pickle.tensors[object.index];
     if (tensor.form != PickledTensor::Form::kQuantized) return metadata;
     const absl::Status status = AddQuantizer(
-        pickle, tensor.parts, [&](Ref object) { return ReadParameter(source.part, object); }, &metadata);
+        pickle, tensor.parts, list_.entries[number].shape,
+        [&](Ref object) { return ReadParameter(source.part, object); }, &metadata);
     if (!status.ok()) return At(number, status);
     return metadata;
   }

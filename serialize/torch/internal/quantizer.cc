@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/torch/internal/globals.h"
+#include "tensorcask/serialize/torch/internal/stored_tensors.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -105,14 +105,24 @@ std::string NumbersText(const Tensor& tensor) {
 }  // namespace
 
 // (scheme, scale, zero point) or (scheme, scales, zero points, axis).
-absl::Status AddQuantizer(const Pickle& pickle, Ref parameters, absl::FunctionRef<absl::StatusOr<Tensor>(Ref)> read,
-                          TensorMetadata* metadata) {
+absl::Status AddQuantizer(const Pickle& pickle, Ref parameters, const TensorShape& shape,
+                          absl::FunctionRef<absl::StatusOr<Tensor>(Ref)> read, TensorMetadata* metadata) {
   const absl::Span<const Ref> items = pickle.items(parameters);
+  const Object* const axis = items.size() > 3 ? &pickle.object(items[3]) : nullptr;
+  const bool has_channels =
+      axis != nullptr && axis->kind == Object::Kind::kInt && axis->integer >= 0 && axis->integer < shape.rank();
   metadata->attributes[std::string(kScheme)] = std::string(pickle.globals[pickle.object(items[0]).index].name);
   static constexpr absl::string_view kNames[] = {"", kScale, kZeroPoint, kAxis};
-  for (size_t i = 1; i < std::min(items.size(), std::size(kNames)); ++i) {
+  for (size_t i = 1; i < items.size(); ++i) {
     const Object& parameter = pickle.object(items[i]);
     if (parameter.kind == Object::Kind::kTensor) {
+      const TensorShape wanted({has_channels ? shape.dim(static_cast<int>(axis->integer)) : 0});
+      if (const TensorShape found = PlaceOf(pickle, items[i]).layout.shape(); !has_channels || found != wanted) {
+        return absl::DataLossError(
+            absl::StrCat(kNames[i], " is a tensor ", found.ToString(), "; ",
+                         has_channels ? absl::StrCat("wanted ", wanted.ToString(), ", one number for each channel")
+                                      : "the quantizer has no axis of channels"));
+      }
       CASK_ASSIGN_OR_RETURN(const Tensor numbers, read(items[i]));
       metadata->attributes[std::string(kNames[i])] = NumbersText(numbers);
     } else if (parameter.kind == Object::Kind::kFloat || parameter.kind == Object::Kind::kInt) {

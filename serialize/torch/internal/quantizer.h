@@ -32,10 +32,11 @@ struct Quantizer {
   int64_t axis = 0;  // the axis of the channels
 };
 
-// Adds the attributes torch.qscheme, torch.scale, torch.zero_point and torch.axis of the `parameters`, a tuple, of
-// which `read` reads the tensors. Errors: those of `read`.
-absl::Status AddQuantizer(const Pickle& pickle, Ref parameters, absl::FunctionRef<absl::StatusOr<Tensor>(Ref)> read,
-                          TensorMetadata* metadata);
+// Adds the attributes torch.qscheme, torch.scale, torch.zero_point and torch.axis of the `parameters` of a tensor of
+// this shape: a tuple of 3 or 4 items, of which `read` reads the tensors. Errors: DataLoss if these do not have one
+// number for each channel; those of `read`.
+absl::Status AddQuantizer(const Pickle& pickle, Ref parameters, const TensorShape& shape,
+                          absl::FunctionRef<absl::StatusOr<Tensor>(Ref)> read, TensorMetadata* metadata);
 
 // The inverse, for a tensor of this shape. Errors: InvalidArgument if an attribute is missing or is none of these, or
 // the channels are not those of the axis.

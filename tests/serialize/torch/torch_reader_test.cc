@@ -269,15 +269,17 @@ TEST(TorchReaderTest, ParametersHaveMetadata) {
   EXPECT_TRUE(reader->Metadata("w")->requires_grad);
 }
 
+// Of shape [2,2].
+std::string Quantized(const std::string& parameters) {
+  return Call(Global("torch._utils", "_rebuild_qtensor"), {Storage("QInt8Storage", "0", 4), Int(0), Numbers({2, 2}),
+                                                           Numbers({2, 1}), parameters, Bool(false), Hooks()});
+}
+
 TEST(TorchReaderTest, QuantizedTensorsAreTheirIntegers) {
-  const auto quantized = [](const std::string& parameters) {
-    return Call(Global("torch._utils", "_rebuild_qtensor"), {Storage("QInt8Storage", "0", 4), Int(0), Numbers({4}),
-                                                             Numbers({1}), parameters, Bool(false), Hooks()});
-  };
   const std::string value = Dict(
-      {{Text("a"), quantized(Tuple({Global("torch", "per_tensor_affine"), Float(0.5), Int(3)}))},
+      {{Text("a"), Quantized(Tuple({Global("torch", "per_tensor_affine"), Float(0.5), Int(3)}))},
        {Text("b"),
-        quantized(Tuple({Global("torch", "per_channel_affine"), Tensor(Storage("FloatStorage", "1", 2), 0, {2}, {1}),
+        Quantized(Tuple({Global("torch", "per_channel_affine"), Tensor(Storage("FloatStorage", "1", 2), 0, {2}, {1}),
                          Tensor(Storage("LongStorage", "2", 2), 0, {2}, {1}), Int(0)}))}});
   const std::string file =
       TorchZip(value, {{"0", "\1\2\3\xff"}, {"1", FloatBytes(2)}, {"2", Bytes(int64_t{-4}) + Bytes(int64_t{5})}});
@@ -293,6 +295,21 @@ TEST(TorchReaderTest, QuantizedTensorsAreTheirIntegers) {
   EXPECT_EQ(b->attributes.at("torch.scale"), "[0.0,1.0]");
   EXPECT_EQ(b->attributes.at("torch.zero_point"), "[-4,5]");
   EXPECT_EQ(b->attributes.at("torch.axis"), "0");
+}
+
+TEST(TorchReaderTest, ParametersOfQuantizedTensorsAreOnesOfEachChannel) {
+  const std::string scheme = Global("torch", "per_channel_affine");
+  const std::string two = Tensor(Storage("FloatStorage", "1", 2), 0, {2}, {1});
+  for (const Items& parameters :
+       {Items{scheme, Tensor(Storage("FloatStorage", "1", 2), 0, {4000000}, {0}), two, Int(0)},
+        Items{scheme, two, Tensor(Storage("FloatStorage", "1", 2), 0, {1}, {1}), Int(0)},
+        Items{scheme, two, two, Int(2)}, Items{scheme, two, two, Int(-1)}, Items{scheme, two, two}}) {
+    const absl::StatusOr<TorchReader> reader = OpenBytes(
+        TorchZip(Dict({{Text("q"), Quantized(Tuple(parameters))}}), {{"0", "\1\2\3\4"}, {"1", FloatBytes(2)}}));
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_TRUE(reader->Read("q").ok());
+    EXPECT_THAT(reader->Metadata("q").status(), StatusIs(Code::kDataLoss, HasSubstr("channel")));
+  }
 }
 
 // Tensors of XLA are arrays of NumPy in the pickle: their bytes are in no record.
