@@ -126,10 +126,10 @@ absl::StatusOr<Ref> MakeTensor(const CallArguments& call, GlobalUse use) {
   if (is_quantized) {
     tensor.form = PickledTensor::Form::kQuantized;
     tensor.parts = call.ref(4);
-    const bool is_tuple = call.Is(4, Kind::kTuple) && call.list(4).size() >= 3;
+    const bool is_tuple = call.Is(4, Kind::kTuple) && (call.list(4).size() == 3 || call.list(4).size() == 4);
     const Object* const scheme = is_tuple ? &call.builder().object(call.list(4)[0]) : nullptr;
     if (scheme == nullptr || scheme->kind != Kind::kGlobal || pickle.globals[scheme->index].use != GlobalUse::kScheme) {
-      return call.Wrong("a scheme, scales and zero points");
+      return call.Wrong("a scheme, scales, zero points and perhaps an axis");
     }
   } else {
     CASK_RETURN_IF_ERROR(ReadBits(call, is_v3 ? 7 : 6, &tensor));

@@ -236,30 +236,37 @@ std::string OtherAttributes(const TorchFile& file, const TensorList& list) {
 // Finds tensors with the same elements and properties, among those of one storage.
 class Twins {
  public:
-  Twins(const TorchFile& file, const TensorList* list) : file_(file), list_(*list) {}
+  Twins(const TorchFile& file, const TensorList* list, ListingBudget* budget)
+      : file_(file), list_(*list), budget_(budget) {}
 
   // The number of the first such tensor; nullopt: this is the first, and will be the next in the list.
-  std::optional<size_t> Find(uint64_t storage, const TensorSource& source, const TensorPlace& place) {
+  absl::StatusOr<std::optional<size_t>> Find(uint64_t storage, const TensorSource& source, const TensorPlace& place) {
     const size_t number = list_.sources.size();
     const auto [first, is_new] = first_.try_emplace(storage, number);
     if (is_new) return std::nullopt;
     if (first->second != kIsIdentified) {
       const TensorSource& other = list_.sources[first->second];
       const Pickle& pickle = file_.parts[other.part].pickle;
-      identified_.emplace(IdentityOf(pickle, other, PlaceOf(pickle, other.object)), first->second);
+      CASK_RETURN_IF_ERROR(Identify(other, PlaceOf(pickle, other.object), first->second).status());
       first->second = kIsIdentified;
     }
-    const auto [twin, is_single] =
-        identified_.try_emplace(IdentityOf(file_.parts[source.part].pickle, source, place), number);
-    if (is_single) return std::nullopt;
-    return twin->second;
+    CASK_ASSIGN_OR_RETURN(const size_t twin, Identify(source, place, number));
+    return twin == number ? std::nullopt : std::make_optional(twin);
   }
 
  private:
   static constexpr size_t kIsIdentified = SIZE_MAX;
 
+  // The number of the first tensor of this identity, which is `number` if there was none.
+  absl::StatusOr<size_t> Identify(const TensorSource& source, const TensorPlace& place, size_t number) {
+    std::string identity = IdentityOf(file_.parts[source.part].pickle, source, place);
+    CASK_RETURN_IF_ERROR(budget_->Charge(identity.size()));
+    return identified_.try_emplace(std::move(identity), number).first->second;
+  }
+
   const TorchFile& file_;
   const TensorList& list_;
+  ListingBudget* const budget_;
   absl::flat_hash_map<uint64_t, size_t> first_;  // the first tensor of each storage, until another tensor has it
   absl::flat_hash_map<std::string, size_t> identified_;  // by IdentityOf
 };
@@ -274,7 +281,7 @@ absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits
                    named[0].source.object != file.parts[0].pickle.root;
   list.entries.reserve(named.size());
   list.sources.reserve(named.size());
-  Twins twins(file, &list);
+  Twins twins(file, &list, budget);
   for (const uint32_t number : order) {
     ListedTensor& tensor = named[number];
     const Pickle& pickle = file.parts[tensor.source.part].pickle;
@@ -282,7 +289,8 @@ absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits
     TorchEntry entry = Describe(file, tensor.source, place);
     entry.name = std::move(tensor.name);
     if (place.storage != nullptr && place.layout.num_elements() > 0) {
-      const std::optional<size_t> twin = twins.Find(*entry.storage_id, tensor.source, place);
+      CASK_ASSIGN_OR_ANNOTATE(const std::optional<size_t> twin, twins.Find(*entry.storage_id, tensor.source, place),
+                              file.source->name());
       if (twin.has_value()) entry.alias_of = list.entries[*twin].name;
     }
     CASK_ANNOTATE_IF_ERROR(budget->Charge(MemoryOf(entry)), file.source->name());
