@@ -322,6 +322,14 @@ class TorchFiles(Archives):
         self.assert_one_line(run("convert", path, self.path("x.pt"), "--rename=model.weight=epoch"), 1,
                              'tensor "model.weight" would be called "epoch", as a value beside the tensors is')
 
+    def test_a_text_at_many_places_is_written_once(self):
+        again = text("a" * 100_000) + b"q\x07"
+        value = dict_of(texts=list_of(again, *[b"h\x07"] * 200), w=tensor("0", 1, (), ()))
+        path = self.file("m.pt", saved(value, {"0": [1]}))
+        self.good("convert", path, self.path("n.pt"))
+        self.assertLess(os.path.getsize(self.path("n.pt")), 110_000)
+        self.assertEqual(self.good("show", self.path("n.pt"), "."), self.good("show", path, "."))
+
     def test_objects_are_a_loss(self):
         value = dict_of(w=tensor("0", 1, (), ()), args=call(name("argparse", "Namespace")), x=number(1))
         path = self.file("m.pt", saved(value, {"0": [1]}))

@@ -17,7 +17,8 @@
 namespace tensorcask::archive {
 namespace {
 
-constexpr uint64_t kMaxValues = uint64_t{1} << 22;  // written out: shared ones at each place
+constexpr uint64_t kMaxValues = uint64_t{1} << 22;    // written out: shared ones at each place
+constexpr uint64_t kMaxRepeated = uint64_t{1} << 19;  // of these, more than the source has: about 64 MiB
 
 bool IsContainer(ValueKind kind) {
   return kind == ValueKind::kList || kind == ValueKind::kTuple || kind == ValueKind::kSet || kind == ValueKind::kSize ||
@@ -170,7 +171,7 @@ class Chooser {
       case ValueKind::kBytes:
       case ValueKind::kDType:
       case ValueKind::kDevice:
-        return tree.AddText(value.text(), value.kind());
+        return CopyText(value);
       case ValueKind::kMap:
         return tree.AddMap({});
       case ValueKind::kList:
@@ -189,12 +190,20 @@ class Chooser {
     return tree.AddNone();
   }
 
+  // A text at many places is one value, as in the source.
+  ValueTree::Id CopyText(Value value) {
+    const auto [copy, is_new] = texts_.try_emplace(value.id(), 0);
+    if (is_new) copy->second = values_->tree.AddText(value.text(), value.kind());
+    return copy->second;
+  }
+
   const ArchiveReader& source_;
   const ArchiveFormat& target_;
   const std::vector<std::string> include_;
   const std::vector<std::string> exclude_;
   absl::flat_hash_map<absl::string_view, const ConversionItem*> items_;  // by the name in the source
   absl::flat_hash_map<absl::string_view, uint64_t> placed_;              // numbers in the tree of the target
+  absl::flat_hash_map<ValueTree::Id, ValueTree::Id> texts_;              // in the source, and in the target
   std::shared_ptr<ArchiveValues> values_ = std::make_shared<ArchiveValues>();
   TargetValues result_;
   std::vector<Open> open_;
@@ -206,7 +215,9 @@ class Chooser {
 absl::StatusOr<TargetValues> ValuesForTarget(const ArchiveReader& source, const ArchiveFormat& target,
                                              const std::vector<ConversionItem>& items, const ConvertOptions& options) {
   CASK_ASSIGN_OR_RETURN(const ValueTree tree, source.Values());
-  if (tree.empty() || tree.root().num_values() > kMaxValues || !HasTensors(tree)) return TargetValues();
+  if (tree.empty() || !HasTensors(tree)) return TargetValues();
+  const uint64_t most = std::min(kMaxValues, kMaxRepeated + tree.root().id());
+  if (tree.root().num_values() > most) return TargetValues();
   return Chooser(source, target, items, options).Choose(tree);
 }
 

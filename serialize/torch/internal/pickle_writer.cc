@@ -222,6 +222,7 @@ class Writer {
         break;
       case ValueKind::kBigInt:
         PutInteger(*IntegerBytes(value.text()));
+        KeepIfShared(value);
         break;
       case ValueKind::kFloat:
         PutFloat(value.float_value());
