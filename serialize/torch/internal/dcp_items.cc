@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
+#include <mutex>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/serialize/torch/internal/zstd_item.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -15,6 +19,14 @@
 
 namespace tensorcask::torch {
 namespace {
+
+FileId IdOf(const ByteSource& file) {
+  FileSystem* files = nullptr;
+  IoResult handle = -1;
+  FileInfo info;
+  if (file.GetFile(&files, &handle)) files->DescribeOpen(handle, &info);
+  return info.id;
+}
 
 // "stream.zstd/1", "stream.zstd/1.2".
 bool IsZstd(absl::string_view transform) {
@@ -34,6 +46,98 @@ absl::Status CheckTransforms(const DcpItem& item) {
 
 }  // namespace
 
+// The files that were read last.
+class OpenFiles {
+ public:
+  using Source = std::shared_ptr<const ByteSource>;
+
+  // The file of `owner`, which opens it if it is not among them.
+  absl::StatusOr<Source> Get(const ByteSource* owner, absl::FunctionRef<absl::StatusOr<Source>()> open) {
+    constexpr size_t kMost = 64;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found =
+        std::find_if(files_.begin(), files_.end(), [&](const auto& file) { return file.first == owner; });
+    if (found != files_.end()) return found->second;
+    CASK_ASSIGN_OR_RETURN(Source file, open());
+    if (files_.size() == kMost) files_.pop_front();
+    files_.emplace_back(owner, file);
+    return file;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::pair<const ByteSource*, Source>> files_;
+};
+
+namespace {
+
+// A file that is opened when it is read.
+class ItemFile final : public ByteSource {
+ public:
+  // `file`: is open now.
+  ItemFile(std::shared_ptr<const ContainedFolder> folder, std::shared_ptr<OpenFiles> open, const ByteSource& file,
+           std::string file_name)
+      : folder_(std::move(folder)),
+        open_(std::move(open)),
+        file_name_(std::move(file_name)),
+        name_(file.name()),
+        size_bytes_(file.size_bytes()),
+        id_(IdOf(file)),
+        shape_(file.read_shape()) {}
+
+  const std::string& name() const override { return name_; }
+  uint64_t size_bytes() const override { return size_bytes_; }
+  ReadShape read_shape() const override { return shape_; }
+
+  absl::Status ReadAt(uint64_t offset, absl::Span<char> out) const override {
+    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, Get());
+    return file->ReadAt(offset, out);
+  }
+  absl::Status ReadRanges(absl::Span<const ReadRange> ranges) const override {
+    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, Get());
+    return file->ReadRanges(ranges);
+  }
+  absl::StatusOr<RefPtr<TensorBuffer>> Map(uint64_t offset, size_t size_bytes) const override {
+    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> file, Get());
+    return file->Map(offset, size_bytes);
+  }
+  std::shared_ptr<Announcement> Announce(absl::Span<const FileRange> ranges,
+                                         const AnnounceOptions& options) const override {
+    const absl::StatusOr<std::shared_ptr<const ByteSource>> file = Get();
+    if (!file.ok()) return nullptr;
+    std::shared_ptr<Announcement> announced = (*file)->Announce(ranges, options);
+    if (announced == nullptr) return nullptr;
+    Announcement* const of_file = announced.get();
+    // Ends before the file may be closed.
+    return std::shared_ptr<Announcement>(of_file,
+                                         [file = *file, announced](Announcement*) mutable { announced = nullptr; });
+  }
+
+ private:
+  absl::StatusOr<std::shared_ptr<const ByteSource>> Get() const {
+    return open_->Get(this, [this]() -> absl::StatusOr<std::shared_ptr<const ByteSource>> {
+      CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, folder_->Open(file_name_));
+      if (file->size_bytes() == size_bytes_ && (!id_.is_known() || id_.Is(IdOf(*file)))) return file;
+      return absl::DataLossError(absl::StrCat(name_, ": was replaced since the checkpoint was opened"));
+    });
+  }
+
+  const std::shared_ptr<const ContainedFolder> folder_;
+  const std::shared_ptr<OpenFiles> open_;
+  const std::string file_name_;
+  const std::string name_;
+  const uint64_t size_bytes_;
+  const FileId id_;
+  const ReadShape shape_;
+};
+
+}  // namespace
+
+DcpItems::DcpItems(ContainedFolder folder, const TorchReaderOptions& options)
+    : folder_(std::make_shared<const ContainedFolder>(std::move(folder))),
+      open_(std::make_shared<OpenFiles>()),
+      options_(options) {}
+
 absl::StatusOr<DcpItems> DcpItems::Of(const std::string& metadata_path, const TorchReaderOptions& options) {
   CASK_ASSIGN_OR_RETURN(ContainedFolder folder,
                         ContainedFolder::Of(metadata_path, ContainedFolder::Links::kContained, options.read));
@@ -46,17 +150,11 @@ absl::Status DcpItems::Check(const DcpItem& item) {
   CASK_RETURN_IF_ERROR(CheckTransforms(item));
   const auto [found, is_new] = files_.try_emplace(item.file);
   File& file = found->second;
-  if (is_new) {
-    absl::StatusOr<std::shared_ptr<const ByteSource>> source = folder_.Open(item.file);
-    if (source.ok()) {
-      file.source = *std::move(source);
-    } else if (absl::IsNotFound(source.status())) {
-      file.status = absl::DataLossError(absl::StrCat(PathOf(item), ": is missing; the metadata lists it"));
-    } else if (absl::IsInvalidArgument(source.status())) {
-      file.status = absl::DataLossError(source.status().message());
-    } else {
-      file.status = source.status();
-    }
+  if (is_new) file.status = Look(item.file, &file);
+  if (absl::IsNotFound(file.status)) {
+    file.status = absl::DataLossError(absl::StrCat(PathOf(item), ": is missing; the metadata lists it"));
+  } else if (absl::IsInvalidArgument(file.status)) {
+    file.status = absl::DataLossError(file.status.message());
   }
   CASK_RETURN_IF_ERROR(file.status);
   if (RangeFits(item.offset, item.size_bytes, file.source->size_bytes())) return absl::OkStatus();
@@ -64,11 +162,29 @@ absl::Status DcpItems::Check(const DcpItem& item) {
                                           ", which has ", file.source->size_bytes()));
 }
 
+absl::Status DcpItems::Look(const std::string& name, File* file) {
+  CASK_ASSIGN_OR_RETURN(const std::string contained, ContainedName(name));
+  if (contained != name) {
+    return absl::DataLossError(
+        absl::StrCat("the name ", Quoted(name), " has steps to spare: it is that of ", Quoted(contained)));
+  }
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> opened, folder_->Open(name));
+  file->source = std::make_shared<const ItemFile>(folder_, open_, *opened, name);
+  CASK_RETURN_IF_ERROR(open_->Get(file->source.get(), [&] { return opened; }).status());
+  const FileId id = IdOf(*opened);
+  file->first_name = id.is_known() ? first_names_.try_emplace({id.device, id.number}, name).first->second : name;
+  return absl::OkStatus();
+}
+
 std::vector<absl::Status> DcpItems::CheckApart(const std::vector<const DcpItem*>& items) const {
   std::vector<size_t> order(items.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::vector<const std::string*> files(items.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+    files[i] = &files_.find(items[i]->file)->second.first_name;
+  }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return items[a]->file != items[b]->file ? items[a]->file < items[b]->file : items[a]->offset < items[b]->offset;
+    return *files[a] != *files[b] ? *files[a] < *files[b] : items[a]->offset < items[b]->offset;
   });
   std::vector<absl::Status> result(items.size());
   size_t last = 0;  // in `order`: of those before, the one that ends last
@@ -76,13 +192,14 @@ std::vector<absl::Status> DcpItems::CheckApart(const std::vector<const DcpItem*>
     const DcpItem& before = *items[order[last]];
     const DcpItem& item = *items[order[i]];
     const uint64_t end = before.offset + before.size_bytes;
-    if (before.file == item.file && item.offset < end) {
+    const bool is_same_file = *files[order[last]] == *files[order[i]];
+    if (is_same_file && item.offset < end) {
       const absl::Status shared = absl::DataLossError(
           absl::StrCat("has bytes of ", PathOf(item), " at ", item.offset, " that are in two boxes or values"));
       result[order[last]] = shared;
       result[order[i]] = shared;
     }
-    if (before.file != item.file || item.offset + item.size_bytes > end) last = i;
+    if (!is_same_file || item.offset + item.size_bytes > end) last = i;
   }
   return result;
 }
@@ -106,7 +223,7 @@ absl::StatusOr<std::unique_ptr<const TorchReader>> DcpItems::Open(const DcpItem&
 std::vector<std::string> DcpItems::files() const {
   std::vector<std::string> paths;
   for (const auto& [name, file] : files_) {
-    if (file.source != nullptr) paths.push_back(folder_.PathOf(name));
+    if (file.source != nullptr) paths.push_back(folder_->PathOf(name));
   }
   return paths;
 }

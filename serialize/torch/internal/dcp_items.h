@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,15 +24,19 @@
 
 namespace tensorcask::torch {
 
+class OpenFiles;
+
 class DcpItems {
  public:
   // Errors: those of ContainedFolder::Of.
   static absl::StatusOr<DcpItems> Of(const std::string& metadata_path, const TorchReaderOptions& options);
 
-  // Opens the file of the item, once for all items. Not thread-safe. Errors: DataLoss, naming the file, if it is
-  // missing or shorter than the item, or its name leaves the folder; Unimplemented for a transform that is not known.
+  // Looks at the file of the item, once for all items. Not thread-safe. Errors: DataLoss, naming the file, if it is
+  // missing or shorter than the item, or its name leaves the folder or has steps to spare ("./x"); Unimplemented for a
+  // transform that is not known.
   absl::Status Check(const DcpItem& item);
-  // Says of each item that Check passed whether it shares bytes with another one, in the order of `items`.
+  // Says of each item that Check passed whether it shares bytes with another one, in the order of `items`. Two links to
+  // one file are that file.
   std::vector<absl::Status> CheckApart(const std::vector<const DcpItem*>& items) const;
 
   // Reads the item. Requires: Check was OK. Errors, naming the file and the item: those of TorchReader::OpenSource;
@@ -39,21 +44,26 @@ class DcpItems {
   absl::StatusOr<std::unique_ptr<const TorchReader>> Open(const DcpItem& item) const;
   static bool IsCompressed(const DcpItem& item) { return !item.transforms.empty(); }
 
-  const ContainedFolder& folder() const { return folder_; }
-  std::string PathOf(const DcpItem& item) const { return folder_.PathOf(item.file); }
-  std::vector<std::string> files() const;  // that were opened or are missing, sorted
+  const ContainedFolder& folder() const { return *folder_; }
+  std::string PathOf(const DcpItem& item) const { return folder_->PathOf(item.file); }
+  std::vector<std::string> files() const;  // that are there, sorted
 
  private:
   struct File {
     std::shared_ptr<const ByteSource> source;
+    std::string first_name;  // the first of the names that lead to this file
     absl::Status status;
   };
 
-  DcpItems(ContainedFolder folder, const TorchReaderOptions& options) : folder_(std::move(folder)), options_(options) {}
+  DcpItems(ContainedFolder folder, const TorchReaderOptions& options);
 
-  ContainedFolder folder_;
+  absl::Status Look(const std::string& name, File* file);
+
+  std::shared_ptr<const ContainedFolder> folder_;
+  std::shared_ptr<OpenFiles> open_;
   TorchReaderOptions options_;
-  std::map<std::string, File> files_;  // by name
+  std::map<std::string, File> files_;                                            // by name
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, std::string> first_names_;  // by device and number
 };
 
 }  // namespace tensorcask::torch

@@ -2,6 +2,8 @@
 
 #include "tensorcask/serialize/torch/dcp_reader.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -245,6 +247,65 @@ TEST(DcpReaderTest, CompressedItemsHaveLimits) {
   options.limits.max_expansion = 100000;
   ASSERT_OK_AND_ASSIGN(const DcpReader generous, DcpReader::Open(folder.path(), options));
   EXPECT_OK(generous.Read("w").status());
+}
+
+// More than may be open at a time.
+TEST(DcpReaderTest, ManyFilesAreNotAllOpen) {
+  constexpr int kFiles = 300;
+  const TempFolder folder;
+  DcpBuilder builder;
+  std::vector<DcpBox> boxes;
+  std::vector<int> numbers;
+  for (int i = 0; i < kFiles; ++i) {
+    boxes.push_back({{i}, {1}, absl::StrCat("__", i, "_0.distcp")});
+    numbers.push_back(i);
+    builder.AddValue(absl::StrCat("value.", i), Int(i), {}, absl::StrCat("__", i, "_1.distcp"));
+  }
+  builder.AddTensor("w", "float32", {kFiles}, boxes, Floats(numbers));
+  builder.WriteTo(folder);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 128;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const absl::StatusOr<DcpReader> reader = DcpReader::Open(folder.path());
+  EXPECT_OK(reader.status());
+  if (reader.ok()) {
+    EXPECT_EQ(Numbers(reader->Read("w")), std::vector<float>(numbers.begin(), numbers.end()));
+    EXPECT_THAT(Damage(*reader), IsEmpty());
+    EXPECT_EQ(reader->files().size(), 2 * kFiles + 1u);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(DcpReaderTest, AFileThatIsReplacedIsNotRead) {
+  const TempFolder folder;
+  DcpBuilder builder = TwoRanks();
+  for (int i = 0; i < 100; ++i) builder.AddValue(absl::StrCat("v", i), Int(i), {}, absl::StrCat("__2_", i, ".distcp"));
+  builder.WriteTo(folder);
+  ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path()));
+  std::filesystem::rename(folder.Path("__0_0.distcp"), folder.Path("old"));
+  folder.Write("__0_0.distcp", builder.files["__0_0.distcp"]);
+  EXPECT_THAT(reader.Read("scalar").status(), StatusIs(Code::kDataLoss, HasSubstr("was replaced")));
+}
+
+// Links and other spellings of one file.
+TEST(DcpReaderTest, BytesOfTwoBoxesAreSharedUnderAnyName) {
+  for (const char* const name : {"./__0_0.distcp", "x/../__0_0.distcp", ".//__0_0.distcp", "link", "hard"}) {
+    const TempFolder folder;
+    DcpBuilder builder = TwoRanks();
+    builder.boxes("rows")[0].place = builder.boxes("rows")[1].place;
+    builder.boxes("rows")[0].place.file = name;
+    builder.WriteTo(folder);
+    std::filesystem::create_symlink("__0_0.distcp", folder.Path("link"));
+    std::filesystem::create_hard_link(folder.Path("__0_0.distcp"), folder.Path("hard"));
+    ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path()));
+    EXPECT_THAT(reader.Read("rows").status(),
+                StatusIs(Code::kDataLoss,
+                         HasSubstr(name[0] == 'l' || name[0] == 'h' ? "two boxes or values" : "has steps to spare")))
+        << name;
+    EXPECT_THAT(Numbers(reader.Read("columns")), ElementsAre(0, 1, 2, 3, 4, 5));
+  }
 }
 
 // ---- What is wrong with one tensor ----------------------------------------------------------------------------------
