@@ -71,7 +71,7 @@ class DecodeQuota {
   std::atomic<uint64_t> charged_{0};
 };
 
-// Bytes that stay charged until this object is destroyed.
+// Bytes that stay charged until this object is destroyed, or until the quota is if they are kept.
 class QuotaCharge {
  public:
   explicit QuotaCharge(DecodeQuota* quota) : quota_(quota) {}
@@ -91,6 +91,7 @@ class QuotaCharge {
     quota_->Release(amount_);
     amount_ = 0;
   }
+  void Keep() { amount_ = 0; }
   uint64_t amount() const { return amount_; }
 
  private:

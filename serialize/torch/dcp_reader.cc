@@ -23,6 +23,7 @@
 #include "tensorcask/serialize/torch/internal/dcp_items.h"
 #include "tensorcask/serialize/torch/internal/dcp_metadata.h"
 #include "tensorcask/serialize/torch/internal/dcp_values.h"
+#include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -173,7 +174,8 @@ class DcpReaderImpl {
       if (stored == nullptr) {
         return objects_[source.number]->Map(objects_[source.number]->entries()[source.part].name);
       }
-      CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file, OpenBox(*stored, 0));
+      CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file,
+                            OpenBox(*stored, 0, BytesOf(*stored, stored->boxes[0])));
       return file->Map("");
     };
     absl::StatusOr<Tensor> tensor = map();
@@ -294,7 +296,7 @@ class DcpReaderImpl {
       file_ = nullptr;
       if (next_ == order_.size()) return absl::OkStatus();
       const size_t box = order_[next_++];
-      CASK_ASSIGN_OR_RETURN(file_, reader_->OpenBox(tensor_, box));
+      CASK_ASSIGN_OR_RETURN(file_, reader_->OpenBox(tensor_, box, BytesOf(tensor_, tensor_.boxes[box])));
       CASK_ASSIGN_OR_RETURN(stream_, file_->OpenStream(""));
       if (stream_ == nullptr) {
         CASK_ASSIGN_OR_RETURN(whole_, file_->Read(""));
@@ -393,22 +395,29 @@ class DcpReaderImpl {
       entry.shape = tensor.shape;
       entry.boxes = static_cast<int>(tensor.boxes.size());
       entry.requires_grad = tensor.requires_grad;
+      // A box is decoded as a whole: blocks of several boxes would decode them again and again.
+      entry.reads_in_blocks = std::none_of(tensor.items.begin(), tensor.items.end(), DcpItems::IsCompressed) ||
+                              (tensor.status.ok() && stored::AreRows(tensor.shape, tensor.boxes));
       entry.read_status = tensor.status;
       if (absl::IsInvalidArgument(entry.read_status)) entry.read_status = absl::DataLossError(tensor.status.message());
       for (const DcpItem& item : tensor.items) entry.stored_bytes += item.size_bytes;
       CASK_RETURN_IF_ERROR(Keep(std::move(entry), {true, i, 0}, budget));
     }
     objects_.resize(metadata_.objects.size());
-    for (size_t i = 0; i < metadata_.objects.size(); ++i) CASK_RETURN_IF_ERROR(ListObject(i, budget));
+    uint64_t stored = 0;
+    for (const DcpObject& object : metadata_.objects) stored += object.status.ok() ? object.item.size_bytes : 0;
+    // All values stay in memory.
+    DecodeQuota decoded = DecodeQuota::ForUnbacked(options_.limits, stored);
+    for (size_t i = 0; i < metadata_.objects.size(); ++i) CASK_RETURN_IF_ERROR(ListObject(i, budget, &decoded));
     return Sort();
   }
 
   // Opens a value, and lists its tensors; or itself, if it cannot be read.
-  absl::Status ListObject(size_t number, ListingBudget* budget) {
+  absl::Status ListObject(size_t number, ListingBudget* budget, DecodeQuota* decoded) {
     const DcpObject& object = metadata_.objects[number];
     absl::Status status = object.status;
     if (status.ok()) {
-      absl::StatusOr<std::unique_ptr<const TorchReader>> reader = items_.Open(object.item);
+      absl::StatusOr<std::unique_ptr<const TorchReader>> reader = items_.Open(object.item, decoded);
       if (IsResourceFailure(reader.status())) return reader.status();
       status = reader.status();
       if (reader.ok()) objects_[number] = *std::move(reader);
@@ -432,6 +441,7 @@ class DcpReaderImpl {
       entry.shape = tensors[i].shape;
       entry.boxes = 1;
       entry.stored_bytes = tensors[i].stored_bytes;
+      entry.reads_in_blocks = tensors[i].reads_in_blocks;
       entry.read_status = tensors[i].read_status;
       CASK_RETURN_IF_ERROR(Keep(std::move(entry), {false, number, i}, budget));
     }
@@ -468,15 +478,19 @@ class DcpReaderImpl {
 
   // ---- Boxes --------------------------------------------------------------------------------------------------------
 
-  // The file of a box, of which a few stay open.
-  absl::StatusOr<std::shared_ptr<const TorchReader>> OpenBox(const DcpTensor& tensor, size_t box) const {
+  // The file of a box, of which a few stay open. A file that is compressed is decoded: within the limit for what goes
+  // beyond its size and the `wanted` bytes.
+  absl::StatusOr<std::shared_ptr<const TorchReader>> OpenBox(const DcpTensor& tensor, size_t box,
+                                                             uint64_t wanted) const {
     constexpr size_t kMostOpen = 256;
     const DcpItem& item = tensor.items[box];
     {
       const std::lock_guard<std::mutex> lock(open_mutex_);
       if (const auto found = open_.find(&item); found != open_.end()) return found->second;
     }
-    CASK_ASSIGN_OR_RETURN(std::shared_ptr<const TorchReader> reader, items_.Open(item));
+    DecodeQuota decoded =
+        DecodeQuota::ForUnbacked(options_.limits, CheckedAdd(item.size_bytes, wanted).value_or(item.size_bytes));
+    CASK_ASSIGN_OR_RETURN(std::shared_ptr<const TorchReader> reader, items_.Open(item, &decoded));
     const std::vector<int64_t>& sizes = tensor.boxes[box].sizes;
     const std::string place = absl::StrCat("the file at ", item.offset, " of ", items_.PathOf(item));
     if (reader->has_names()) return absl::DataLossError(absl::StrCat(place, " has something that is not one tensor"));
@@ -506,7 +520,8 @@ class DcpReaderImpl {
     return stored::ReadSliceFromBoxes(
         tensor.boxes, slice == nullptr ? all : *slice,
         [&](size_t box, const TensorSlice& part, TensorView* to) -> absl::Status {
-          CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file, OpenBox(tensor, box));
+          const uint64_t bytes = static_cast<uint64_t>(to->num_elements()) * ElementSize(tensor.dtype);
+          CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file, OpenBox(tensor, box, bytes));
           return part.IsFull() ? file->ReadInto("", to) : file->ReadSliceInto("", part, to);
         },
         out);
@@ -521,7 +536,8 @@ class DcpReaderImpl {
   }
 
   absl::Status VerifyBox(const DcpTensor& tensor, size_t box) const {
-    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file, OpenBox(tensor, box));
+    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file,
+                          OpenBox(tensor, box, BytesOf(tensor, tensor.boxes[box])));
     return VerifyFile(*file);
   }
 

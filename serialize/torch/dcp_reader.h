@@ -14,6 +14,9 @@
 // listed, and read_status says what is wrong; the others can be read. Whether the part in a file has the dtype and
 // sizes that .metadata gives it is known when it is read.
 //
+// A value or box that is compressed is decoded as a whole. All values together, and a box beside what is read of it,
+// may take max_memory_beyond_input more than their size in the files. Few files are open at a time.
+//
 // A checksum is compared where the whole of a box is read. The values have no checksum if the files have none.
 //
 // All methods are const and thread-safe.
@@ -54,11 +57,12 @@ struct DcpEntry {
   std::string name;
   DType dtype = DType::kInvalid;  // kInvalid: this library has no such dtype, or it is not known
   TensorShape shape;
-  int boxes = 0;              // the number of boxes that hold its elements
-  uint64_t stored_bytes = 0;  // the size of its boxes in the files
+  int boxes = 0;                 // the number of boxes that hold its elements
+  uint64_t stored_bytes = 0;     // the size of its boxes in the files
+  bool reads_in_blocks = false;  // OpenStream or ReadSlice read one part at a time
   bool requires_grad = false;
-  bool is_value = false;     // a value that is not a tensor and cannot be read, as read_status says
-  absl::Status read_status;  // not OK: it is only listed, for this reason
+  bool is_value = false;         // a value that is not a tensor and cannot be read, as read_status says
+  absl::Status read_status;      // not OK: it is only listed, for this reason
 };
 
 class DcpReader {

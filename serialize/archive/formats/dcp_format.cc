@@ -46,7 +46,7 @@ class DcpArchiveReader final : public archive::ListedReader<DcpReader> {
                        : !stored.read_status.ok()                ? "not readable"
                        : stored.boxes > 1                        ? "sliced"
                                                                  : "plain";
-      entry.reads_in_blocks = stored.read_status.ok();
+      entry.reads_in_blocks = stored.read_status.ok() && stored.reads_in_blocks;
       entry.pieces = stored.boxes > 1 ? stored.boxes : 0;
       entry.has_metadata = stored.requires_grad && (IsFloating(stored.dtype) || IsComplex(stored.dtype));
       entry.stored_bytes = stored.stored_bytes;

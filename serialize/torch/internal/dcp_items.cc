@@ -204,13 +204,13 @@ std::vector<absl::Status> DcpItems::CheckApart(const std::vector<const DcpItem*>
   return result;
 }
 
-absl::StatusOr<std::unique_ptr<const TorchReader>> DcpItems::Open(const DcpItem& item) const {
+absl::StatusOr<std::unique_ptr<const TorchReader>> DcpItems::Open(const DcpItem& item, DecodeQuota* quota) const {
   const auto open = [&]() -> absl::StatusOr<TorchReader> {
     const File& file = files_.find(item.file)->second;
     CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> window,
                           MakeWindow(file.source, item.offset, item.size_bytes));
     if (IsCompressed(item)) {
-      CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> bytes, DecodeZstd(*window, options_.limits));
+      CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> bytes, DecodeZstd(*window, options_.limits, quota));
       window = MakeMemorySource(window->name(), std::move(bytes));
     }
     return TorchReader::OpenSource(std::move(window), options_);

@@ -2,7 +2,9 @@
 //
 //   CASK_ASSIGN_OR_RETURN(DcpItems items, DcpItems::Of("/run/.metadata", options));
 //   CASK_RETURN_IF_ERROR(items.Check(item));                    // the file is there, and long enough
-//   CASK_ASSIGN_OR_RETURN(const auto reader, items.Open(item)); // its one tensor, or a value
+//   CASK_ASSIGN_OR_RETURN(const auto reader, items.Open(item, &quota)); // its one tensor, or a value
+//
+// A checkpoint has as many files as a job has ranks, or more. Those that were read last are open.
 
 #ifndef TENSORCASK_SERIALIZE_TORCH_INTERNAL_DCP_ITEMS_H_
 #define TENSORCASK_SERIALIZE_TORCH_INTERNAL_DCP_ITEMS_H_
@@ -19,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/contained_folder.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/torch/internal/dcp_metadata.h"
 #include "tensorcask/serialize/torch/torch_reader.h"
 
@@ -39,9 +42,10 @@ class DcpItems {
   // one file are that file.
   std::vector<absl::Status> CheckApart(const std::vector<const DcpItem*>& items) const;
 
-  // Reads the item. Requires: Check was OK. Errors, naming the file and the item: those of TorchReader::OpenSource;
-  // DataLoss for a zstd frame that is damaged; ResourceExhausted past a limit.
-  absl::StatusOr<std::unique_ptr<const TorchReader>> Open(const DcpItem& item) const;
+  // Reads the item. One that is compressed is decoded to memory, which is charged to `quota`. Requires: Check was OK.
+  // Errors, naming the file and the item: those of TorchReader::OpenSource; DataLoss for a zstd frame that is damaged;
+  // ResourceExhausted past a limit.
+  absl::StatusOr<std::unique_ptr<const TorchReader>> Open(const DcpItem& item, DecodeQuota* quota) const;
   static bool IsCompressed(const DcpItem& item) { return !item.transforms.empty(); }
 
   const ContainedFolder& folder() const { return *folder_; }

@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -33,11 +32,12 @@ RefPtr<TensorBuffer> BufferOf(std::unique_ptr<std::string> bytes) {
 
 }  // namespace
 
-absl::StatusOr<RefPtr<TensorBuffer>> DecodeZstd(const ByteSource& source, const DecodeLimits& limits) {
+absl::StatusOr<RefPtr<TensorBuffer>> DecodeZstd(const ByteSource& source, const DecodeLimits& limits,
+                                                DecodeQuota* quota) {
   constexpr int kMostWindow = 25;  // bits: 32 MiB, more than any level up to 19 uses
   const uint64_t size = source.size_bytes();
   const auto most = CheckedMul(size, LimitOf(limits.max_expansion));
-  DecodeQuota quota = DecodeQuota::ForFile(limits);
+  QuotaCharge charge(quota);  // ends with an error
   const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
   if (context == nullptr) return MarkResourceFailure(absl::ResourceExhaustedError("no memory for a decoder of zstd"));
   ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kMostWindow);
@@ -62,11 +62,12 @@ absl::StatusOr<RefPtr<TensorBuffer>> DecodeZstd(const ByteSource& source, const 
         return PastLimit(absl::StrCat(size, " bytes of zstd decode to more than ", *most), "max_expansion",
                          limits.max_expansion);
       }
-      CASK_RETURN_IF_ERROR(quota.Charge(out.pos));
+      CASK_RETURN_IF_ERROR(charge.Add(out.pos));
       decoded->append(piece.data(), out.pos);
     }
   }
   if (wanted != 0) return absl::DataLossError("a zstd frame is cut short");
+  charge.Keep();
   return BufferOf(std::move(decoded));
 }
 

@@ -18,7 +18,9 @@
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/element_stream.h"
+#include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/slice.h"
@@ -247,6 +249,59 @@ TEST(DcpReaderTest, CompressedItemsHaveLimits) {
   options.limits.max_expansion = 100000;
   ASSERT_OK_AND_ASSIGN(const DcpReader generous, DcpReader::Open(folder.path(), options));
   EXPECT_OK(generous.Read("w").status());
+}
+
+// 40 values of 1 MiB, each of which is a few KiB in the file.
+TEST(DcpReaderTest, AllCompressedValuesHaveOneLimit) {
+  constexpr int kValues = 40;
+  const TempFolder folder;
+  DcpBuilder builder;
+  const std::string value =
+      Zstd(TorchZip(Dict({{Text("t"), Tensor(Storage("ByteStorage", "0", 1 << 20), 0, {1}, {1})}}),
+                    {{"0", std::string(1 << 20, '\0')}}));
+  for (int i = 0; i < kValues; ++i) {
+    DcpBuilder::Entry& entry = builder.AddValue(absl::StrCat("v", i), Int(0));
+    entry.place = builder.AddItem("__0_0.distcp", value);
+    entry.place.transforms = {"stream.zstd/1"};
+  }
+  builder.WriteTo(folder);
+  TorchReaderOptions options;
+  options.limits.max_expansion = 1 << 20;
+  options.limits.max_memory_beyond_input = 4 << 20;
+  options.listing = std::make_shared<ListingBudget>(DecodeLimits());
+  ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path(), options));
+  const auto readable = std::count_if(reader.entries().begin(), reader.entries().end(),
+                                      [](const DcpEntry& entry) { return entry.read_status.ok(); });
+  EXPECT_EQ(readable, 4);
+  EXPECT_THAT(reader.Read("v9").status(), StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
+  options.limits = DecodeLimits();
+  options.limits.max_expansion = 1 << 20;
+  ASSERT_OK_AND_ASSIGN(const DcpReader generous, DcpReader::Open(folder.path(), options));
+  EXPECT_THAT(Damage(generous), IsEmpty());
+}
+
+TEST(DcpReaderTest, ASliceDoesNotDecodeABoxPastTheLimit) {
+  const TempFolder folder;
+  DcpBuilder builder;
+  constexpr int kSide = 1 << 9;
+  builder.AddTensor("columns", "float32", {kSide, 2 * kSide}, {{{0, 0}, {kSide, kSide}}, {{0, kSide}, {kSide, kSide}}},
+                    std::string(size_t{8} * kSide * kSide, '\0'));
+  builder.AddTensor("rows", "float32", {2 * kSide, kSide}, {{{0, 0}, {kSide, kSide}}, {{kSide, 0}, {kSide, kSide}}},
+                    std::string(size_t{8} * kSide * kSide, '\0'));
+  builder.AddTensor("plain", "float32", {1, 2}, {{{0, 0}, {1, 1}}, {{0, 1}, {1, 1}}}, Floats({0, 1}));
+  Compress(&builder, "columns");
+  Compress(&builder, "rows");
+  builder.WriteTo(folder);
+  TorchReaderOptions options;
+  options.limits.max_expansion = 1 << 20;
+  options.limits.max_memory_beyond_input = 1 << 18;
+  options.listing = std::make_shared<ListingBudget>(DecodeLimits());
+  ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path(), options));
+  EXPECT_THAT(reader.ReadSlice("rows", *TensorSlice::Parse("0,1:0,1")).status(),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_memory_beyond_input")));
+  EXPECT_OK(reader.Read("rows").status());
+  // Blocks of columns would decode each box for each block.
+  for (const DcpEntry& entry : reader.entries()) EXPECT_EQ(entry.reads_in_blocks, entry.name != "columns");
 }
 
 // More than may be open at a time.
