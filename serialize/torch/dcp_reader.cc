@@ -27,6 +27,7 @@
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
+#include "tensorcask/tensor/strided/metadata.h"
 
 namespace tensorcask {
 namespace torch {
@@ -202,6 +203,32 @@ class DcpReaderImpl {
     absl::StatusOr<std::unique_ptr<ElementStream>> stream = open();
     if (!stream.ok()) return At(number, stream.status());
     return stream;
+  }
+
+  absl::StatusOr<TensorMetadata> Metadata(size_t number) const {
+    const auto read = [&]() -> absl::StatusOr<TensorMetadata> {
+      TensorMetadata metadata;
+      if (!entries_[number].has_metadata) return metadata;
+      const Source& source = sources_[number];
+      if (!source.is_tensor) {
+        return objects_[source.number]->Metadata(objects_[source.number]->entries()[source.part].name);
+      }
+      const DcpTensor& tensor = metadata_.tensors[source.number];
+      for (size_t box = 0; IsQuantized(tensor.dtype) && tensor.status.ok() && box < tensor.boxes.size(); ++box) {
+        CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file,
+                              OpenBox(tensor, box, BytesOf(tensor, tensor.boxes[box])));
+        CASK_ASSIGN_OR_RETURN(TensorMetadata of_box, file->Metadata(""));
+        if (box > 0 && of_box.attributes != metadata.attributes) {
+          return absl::UnimplementedError("its boxes are quantized with different scales");
+        }
+        metadata = std::move(of_box);
+      }
+      metadata.requires_grad = tensor.requires_grad;
+      return metadata;
+    };
+    absl::StatusOr<TensorMetadata> metadata = read();
+    if (!metadata.ok()) return At(number, metadata.status());
+    return metadata;
   }
 
   absl::Status VerifyAll(absl::FunctionRef<void(const TorchDamage&)> report) const {
@@ -394,7 +421,8 @@ class DcpReaderImpl {
       entry.dtype = tensor.dtype;
       entry.shape = tensor.shape;
       entry.boxes = static_cast<int>(tensor.boxes.size());
-      entry.requires_grad = tensor.requires_grad;
+      entry.has_metadata =
+          IsQuantized(tensor.dtype) || (tensor.requires_grad && (IsFloating(tensor.dtype) || IsComplex(tensor.dtype)));
       // A box is decoded as a whole: blocks of several boxes would decode them again and again.
       entry.reads_in_blocks = std::none_of(tensor.items.begin(), tensor.items.end(), DcpItems::IsCompressed) ||
                               (tensor.status.ok() && stored::AreRows(tensor.shape, tensor.boxes));
@@ -441,6 +469,7 @@ class DcpReaderImpl {
       entry.shape = tensors[i].shape;
       entry.boxes = 1;
       entry.stored_bytes = tensors[i].stored_bytes;
+      entry.has_metadata = tensors[i].has_metadata;
       entry.reads_in_blocks = tensors[i].reads_in_blocks;
       entry.read_status = tensors[i].read_status;
       CASK_RETURN_IF_ERROR(Keep(std::move(entry), {false, number, i}, budget));
@@ -600,6 +629,11 @@ absl::StatusOr<Tensor> DcpReader::Map(absl::string_view name) const {
 absl::StatusOr<std::unique_ptr<ElementStream>> DcpReader::OpenStream(absl::string_view name) const {
   CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
   return impl_->OpenStream(number);
+}
+
+absl::StatusOr<TensorMetadata> DcpReader::Metadata(absl::string_view name) const {
+  CASK_ASSIGN_OR_RETURN(const size_t number, impl_->Locate(name));
+  return impl_->Metadata(number);
 }
 
 absl::Status DcpReader::VerifyAll(absl::FunctionRef<void(const TorchDamage&)> report) const {

@@ -41,6 +41,7 @@
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
 
@@ -60,7 +61,7 @@ struct DcpEntry {
   int boxes = 0;                 // the number of boxes that hold its elements
   uint64_t stored_bytes = 0;     // the size of its boxes in the files
   bool reads_in_blocks = false;  // OpenStream or ReadSlice read one part at a time
-  bool requires_grad = false;
+  bool has_metadata = false;     // Metadata returns it
   bool is_value = false;         // a value that is not a tensor and cannot be read, as read_status says
   absl::Status read_status;      // not OK: it is only listed, for this reason
 };
@@ -96,6 +97,10 @@ class DcpReader {
   // The elements of one tensor from front to back, in bounded memory. Null for a tensor whose boxes are not whole rows:
   // ReadSlice reads its parts; the checksums of its boxes are compared now. The reader must outlive the stream.
   absl::StatusOr<std::unique_ptr<ElementStream>> OpenStream(absl::string_view name) const;
+
+  // The metadata of a tensor, as that of TorchReader. Errors: also Unimplemented if its boxes are quantized
+  // differently.
+  absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
   // Reads all boxes and values, and calls report(damage) for each tensor and each value that is damaged: once, for the
   // first of its boxes. Tensors whose read_status is Unimplemented are left out. Errors: only what prevents it from

@@ -48,7 +48,7 @@ class DcpArchiveReader final : public archive::ListedReader<DcpReader> {
                                                                  : "plain";
       entry.reads_in_blocks = stored.read_status.ok() && stored.reads_in_blocks;
       entry.pieces = stored.boxes > 1 ? stored.boxes : 0;
-      entry.has_metadata = stored.requires_grad && (IsFloating(stored.dtype) || IsComplex(stored.dtype));
+      entry.has_metadata = stored.has_metadata;
       entry.stored_bytes = stored.stored_bytes;
       entry.read_status = stored.read_status;
       CASK_RETURN_IF_ERROR(Annotate(read.listing->Charge(EntryMemory(entry)), reader.path()));
@@ -61,10 +61,8 @@ class DcpArchiveReader final : public archive::ListedReader<DcpReader> {
   absl::StatusOr<ValueTree> Values() const override { return reader_.Values(); }
 
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const override {
-    CASK_ASSIGN_OR_RETURN(const ArchiveEntry* const entry, Find(name));
-    TensorMetadata metadata;
-    metadata.requires_grad = entry->has_metadata;
-    return metadata;
+    CASK_RETURN_IF_ERROR(Find(name).status());
+    return reader_.Metadata(name);
   }
 
   absl::StatusOr<TensorCounts> VerifyAll(absl::FunctionRef<void(const ArchiveDamage&)> report) const override {

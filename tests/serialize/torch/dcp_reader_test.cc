@@ -304,6 +304,40 @@ TEST(DcpReaderTest, ASliceDoesNotDecodeABoxPastTheLimit) {
   for (const DcpEntry& entry : reader.entries()) EXPECT_EQ(entry.reads_in_blocks, entry.name != "columns");
 }
 
+TEST(DcpReaderTest, QuantizersAndParametersAreMetadata) {
+  const TempFolder folder;
+  DcpBuilder builder;
+  const auto quantized = [](double scale) {
+    return Call(Global("torch._utils", "_rebuild_qtensor"),
+                {Storage("QInt8Storage", "0", 1), Int(0), torch::testing::Numbers({1}), torch::testing::Numbers({1}),
+                 Tuple({Global("torch", "per_tensor_affine"), Float(scale), Int(3)}), Bool(false), Hooks()});
+  };
+  for (const char* const name : {"q", "other"}) {
+    builder.AddTensor(name, "qint8", {2}, {{{0}, {1}}, {{1}, {1}}}, "12", "QInt8Storage", 1);
+    for (size_t box = 0; box < 2; ++box) {
+      const double scale = name[0] == 'o' && box == 1 ? 0.25 : 0.5;
+      builder.boxes(name)[box].place = builder.AddItem("__1_0.distcp", TorchZip(quantized(scale), {{"0", "\1"}}));
+    }
+  }
+  builder.AddTensor("w", "float32", {1}, {{{0}, {1}}}, Floats({1})).requires_grad = true;
+  builder.AddTensor("frozen", "float32", {1}, {{{0}, {1}}}, Floats({1}));
+  builder.AddValue(
+      "optim",
+      Dict({{Text("q"), quantized(2)},
+            {Text("p"), Call(Global("torch._utils", "_rebuild_parameter"),
+                             {Tensor(Storage("FloatStorage", "1", 1), 0, {1}, {1}), Bool(true), Hooks()})}}),
+      {}, "__0_0.distcp", {{"0", "\1"}, {"1", Floats({1})}});
+  builder.WriteTo(folder);
+  ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path()));
+  EXPECT_EQ(reader.Metadata("q")->attributes.at("torch.scale"), "0.5");
+  EXPECT_EQ(reader.Metadata("optim.q")->attributes.at("torch.scale"), "2.0");
+  EXPECT_THAT(reader.Metadata("other").status(), StatusIs(Code::kUnimplemented, HasSubstr("different scales")));
+  EXPECT_TRUE(reader.Metadata("w")->requires_grad);
+  EXPECT_TRUE(reader.Metadata("optim.p")->requires_grad);
+  EXPECT_FALSE(reader.Metadata("frozen")->requires_grad);
+  for (const DcpEntry& entry : reader.entries()) EXPECT_EQ(entry.has_metadata, entry.name != "frozen") << entry.name;
+}
+
 // More than may be open at a time.
 TEST(DcpReaderTest, ManyFilesAreNotAllOpen) {
   constexpr int kFiles = 300;

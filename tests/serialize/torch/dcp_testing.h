@@ -53,6 +53,7 @@ class DcpBuilder {
     std::vector<DcpBox> boxes;
     DcpPlace place;  // that of a value
     Path path = {};
+    bool requires_grad = false;
   };
 
   // `bytes`: the elements of all boxes, one box after the other; each of `element_bytes`.
@@ -140,7 +141,8 @@ class DcpBuilder {
       const std::string properties = Object(
           "TensorProperties",
           Tuple({Global("torch", entry.dtype), Call(Global("torch.serialization", "_get_layout"), {Text(entry.layout)}),
-                 Bool(false), Call(Global("torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING"), {Int(0)}),
+                 Bool(entry.requires_grad),
+                 Call(Global("torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING"), {Int(0)}),
                  Bool(false)}));
       entries.emplace_back(Text(entry.name), Object("TensorStorageMetadata", Dict({{Text("properties"), properties},
                                                                                    {Text("size"), Size(entry.size)},
