@@ -187,8 +187,8 @@ absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* co
 // AlreadyExists if two tensors would have one name; FailedPrecondition, naming the tensor, if an object graph cannot
 // follow (checkpoint/edit_graph.h). A plan may have no items. A "format" in the metadata that names a framework
 // (archive::IsFrameworkNote) does not count as a loss if the target has no metadata. Metadata that the target cannot
-// hold (ArchiveFormat::CheckMetadata) is a loss if a source has it; if the options set it, or unset an entry that stays,
-// that is InvalidArgument. `file` is the new file, for rules that depend on its name.
+// hold (ArchiveFormat::CheckMetadata) is a loss if a source has it; if the options set it, or unset an entry that
+// stays, that is InvalidArgument. `file` is the new file, for rules that depend on its name.
 absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* const> sources,
                                               const ArchiveFormat& target, const ConvertOptions& options = {},
                                               const NewFile& file = {});

@@ -170,21 +170,14 @@ absl::Status DcpItems::Look(const std::string& name, File* file) {
   }
   CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> opened, folder_->Open(name));
   file->source = std::make_shared<const ItemFile>(folder_, open_, *opened, name);
-  CASK_RETURN_IF_ERROR(open_->Get(file->source.get(), [&] { return opened; }).status());
-  const FileId id = IdOf(*opened);
-  file->first_name = id.is_known() ? first_names_.try_emplace({id.device, id.number}, name).first->second : name;
-  return absl::OkStatus();
+  return open_->Get(file->source.get(), [&] { return opened; }).status();
 }
 
 std::vector<absl::Status> DcpItems::CheckApart(const std::vector<const DcpItem*>& items) const {
   std::vector<size_t> order(items.size());
-  std::vector<const std::string*> files(items.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    order[i] = i;
-    files[i] = &files_.find(items[i]->file)->second.first_name;
-  }
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return *files[a] != *files[b] ? *files[a] < *files[b] : items[a]->offset < items[b]->offset;
+    return items[a]->file != items[b]->file ? items[a]->file < items[b]->file : items[a]->offset < items[b]->offset;
   });
   std::vector<absl::Status> result(items.size());
   size_t last = 0;  // in `order`: of those before, the one that ends last
@@ -192,14 +185,13 @@ std::vector<absl::Status> DcpItems::CheckApart(const std::vector<const DcpItem*>
     const DcpItem& before = *items[order[last]];
     const DcpItem& item = *items[order[i]];
     const uint64_t end = before.offset + before.size_bytes;
-    const bool is_same_file = *files[order[last]] == *files[order[i]];
-    if (is_same_file && item.offset < end) {
+    if (before.file == item.file && item.offset < end) {
       const absl::Status shared = absl::DataLossError(
           absl::StrCat("has bytes of ", PathOf(item), " at ", item.offset, " that are in two boxes or values"));
       result[order[last]] = shared;
       result[order[i]] = shared;
     }
-    if (!is_same_file || item.offset + item.size_bytes > end) last = i;
+    if (before.file != item.file || item.offset + item.size_bytes > end) last = i;
   }
   return result;
 }

@@ -13,10 +13,8 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/byte_source.h"
@@ -39,7 +37,7 @@ class DcpItems {
   // transform that is not known.
   absl::Status Check(const DcpItem& item);
   // Says of each item that Check passed whether it shares bytes with another one, in the order of `items`. Two links to
-  // one file are that file.
+  // one file are two files, as in a store that keeps equal files once.
   std::vector<absl::Status> CheckApart(const std::vector<const DcpItem*>& items) const;
 
   // Reads the item. One that is compressed is decoded to memory, which is charged to `quota`. Requires: Check was OK.
@@ -55,7 +53,6 @@ class DcpItems {
  private:
   struct File {
     std::shared_ptr<const ByteSource> source;
-    std::string first_name;  // the first of the names that lead to this file
     absl::Status status;
   };
 
@@ -66,8 +63,7 @@ class DcpItems {
   std::shared_ptr<const ContainedFolder> folder_;
   std::shared_ptr<OpenFiles> open_;
   TorchReaderOptions options_;
-  std::map<std::string, File> files_;                                            // by name
-  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, std::string> first_names_;  // by device and number
+  std::map<std::string, File> files_;  // by name
 };
 
 }  // namespace tensorcask::torch

@@ -183,14 +183,15 @@ class MetadataReader {
       DcpTensor tensor;
       tensor.name = std::string(name);
       CASK_RETURN_IF_ERROR(budget_->Charge(sizeof(DcpTensor) + name.size()));
-      tensor.status = ReadTensor(entries[i + 1], &tensor);
-      if (absl::IsResourceExhausted(tensor.status))
-        return Annotate(tensor.status, absl::StrCat("tensor ", Quoted(name)));
+      const absl::Status status = ReadTensor(entries[i + 1], &tensor);
+      if (absl::IsResourceExhausted(status)) return Annotate(status, absl::StrCat("tensor ", Quoted(name)));
+      if (!status.ok()) tensor.status = status;
       metadata_.tensors.push_back(std::move(tensor));
     }
     return absl::OkStatus();
   }
 
+  // An error of its boxes, past a limit or not, is its status. Other limits are those of the checkpoint.
   absl::Status ReadTensor(Ref entry, DcpTensor* tensor) {
     const std::optional<std::vector<int64_t>> size = Integers(Attribute(entry, "size"));
     if (!size.has_value()) return BadMetadata("the metadata has no size of it");
@@ -207,7 +208,8 @@ class MetadataReader {
       CASK_RETURN_IF_ERROR(budget_->Charge(sizeof(stored::Box) + sizeof(int64_t) * (offsets->size() + sizes->size())));
       tensor->boxes.push_back({*std::move(offsets), *std::move(sizes)});
     }
-    CASK_RETURN_IF_ERROR(stored::CheckTiling(tensor->shape, tensor->boxes, &tiling_));
+    tensor->status = stored::CheckTiling(tensor->shape, tensor->boxes, &tiling_);
+    if (!tensor->status.ok()) return absl::OkStatus();
     for (const stored::Box& box : tensor->boxes) {
       CASK_ASSIGN_OR_RETURN(DcpItem item, FindItem(tensor->name, box.offsets));
       CASK_RETURN_IF_ERROR(budget_->Charge(MemoryOf(item)));

@@ -379,8 +379,8 @@ TEST(DcpReaderTest, AFileThatIsReplacedIsNotRead) {
 }
 
 // Links and other spellings of one file.
-TEST(DcpReaderTest, BytesOfTwoBoxesAreSharedUnderAnyName) {
-  for (const char* const name : {"./__0_0.distcp", "x/../__0_0.distcp", ".//__0_0.distcp", "link", "hard"}) {
+TEST(DcpReaderTest, AFileHasOneNameUnlessItIsALink) {
+  for (const std::string name : {"./__0_0.distcp", "x/../__0_0.distcp", ".//__0_0.distcp", "link", "hard"}) {
     const TempFolder folder;
     DcpBuilder builder = TwoRanks();
     builder.boxes("rows")[0].place = builder.boxes("rows")[1].place;
@@ -389,10 +389,11 @@ TEST(DcpReaderTest, BytesOfTwoBoxesAreSharedUnderAnyName) {
     std::filesystem::create_symlink("__0_0.distcp", folder.Path("link"));
     std::filesystem::create_hard_link(folder.Path("__0_0.distcp"), folder.Path("hard"));
     ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path()));
-    EXPECT_THAT(reader.Read("rows").status(),
-                StatusIs(Code::kDataLoss,
-                         HasSubstr(name[0] == 'l' || name[0] == 'h' ? "two boxes or values" : "has steps to spare")))
-        << name;
+    if (name == "link" || name == "hard") {  // a store may keep equal files once
+      EXPECT_OK(reader.Read("rows").status());
+    } else {
+      EXPECT_THAT(reader.Read("rows"), StatusIs(Code::kDataLoss, HasSubstr("has steps to spare"))) << name;
+    }
     EXPECT_THAT(Numbers(reader.Read("columns")), ElementsAre(0, 1, 2, 3, 4, 5));
   }
 }
@@ -445,6 +446,14 @@ const DamageCase kDamages[] = {
      },
      Code::kDataLoss, "leaves the shape"},
     {"OtherRank", [](DcpBuilder* b) { b->boxes("rows")[0].offsets = {2}; }, Code::kDataLoss, "rank 2"},
+    {"ManyAxes",
+     [](DcpBuilder* b) {
+       b->entry("rows").size = std::vector<int32_t>(9, 2);
+       b->boxes("rows").resize(1);
+       b->boxes("rows")[0].offsets = std::vector<int32_t>(9, 0);
+       b->boxes("rows")[0].sizes = std::vector<int32_t>(9, 1);
+     },
+     Code::kResourceExhausted, "divide 9 axes"},
     {"NegativeSize",
      [](DcpBuilder* b) {
        b->entry("rows").size = {-3, 2};
