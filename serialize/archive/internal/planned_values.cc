@@ -92,7 +92,7 @@ class Lister {
 
   void Add(absl::Span<const PathStep> path, Value value) {
     result_.among_tensors = result_.among_tensors || value.kind() == ValueKind::kTensor;
-    if (value.kind() == ValueKind::kTensor) return;
+    if (value.kind() == ValueKind::kTensor || IsPlainText(path, value)) return;
     const size_t bytes = PathBytes(path);
     const bool is_cheap = Spend(value, &budget_);
     if (!is_cheap || result_.values.size() >= kMaxListed + bytes_ / kValueBytes || bytes > name_bytes_left_) {
@@ -113,17 +113,23 @@ class Lister {
     result_.values.push_back(std::move(listed));
   }
 
+  // True for a text of the metadata that goes along as it is: nothing says of which type it is. A file may have many.
+  bool IsPlainText(absl::Span<const PathStep> path, Value value) const {
+    if (target_.traits().values || path.size() != 1 || value.kind() != ValueKind::kText) return false;
+    const auto text = source_.file_metadata().find(JoinedName(path));
+    return text != source_.file_metadata().end() && text->second == value.text() && table_.count(text->first) == 0;
+  }
+
   // Visits the values in the same order.
   void MakeExact(absl::Span<const PathStep> path, Value value) {
-    if (value.kind() == ValueKind::kTensor || visited_ == result_.values.size()) return;
+    if (value.kind() == ValueKind::kTensor || IsPlainText(path, value) || visited_ == result_.values.size()) return;
     SourceValue& listed = result_.values[visited_++];
     if (!listed.is_metadata && numbers_.at(listed.name) == kShared) listed.name = ExactName(path);
   }
 
   // What the metadata has beside Values(), as it has values of a file that the tensors came from.
   void AddTyped() {
-    const ValueTable table = ReadValueTable(source_);
-    if (table.empty()) return;
+    if (table_.empty()) return;
     const auto typed = std::make_shared<const ValueTree>(TreeOfMetadata(source_.file_metadata()));
     absl::flat_hash_map<std::string, SourceValue*> listed;
     for (SourceValue& value : result_.values) {
@@ -132,8 +138,8 @@ class Lister {
     const Value root = typed->root();
     for (size_t i = 0; i < root.size(); ++i) {
       const std::string name(root.key(i).text());
-      const auto line = table.find(name);
-      if (line != table.end() && !listed.contains(name)) {
+      const auto line = table_.find(name);
+      if (line != table_.end() && !listed.contains(name)) {
         result_.values.push_back({name, typed, root.entry(i).id(), true});
       }
     }
@@ -144,6 +150,7 @@ class Lister {
   const ArchiveReader& source_;
   const ArchiveFormat& target_;
   const std::shared_ptr<const ValueTree> tree_;
+  const ValueTable table_ = ReadValueTable(source_);
   const uint64_t bytes_ = tree_->memory_bytes();
   SourceValues result_;
   absl::flat_hash_map<std::string, size_t> numbers_;  // by name

@@ -380,14 +380,15 @@ TEST(DcpReaderTest, AFileThatIsReplacedIsNotRead) {
 
 // Links and other spellings of one file.
 TEST(DcpReaderTest, AFileHasOneNameUnlessItIsALink) {
-  for (const std::string name : {"./__0_0.distcp", "x/../__0_0.distcp", ".//__0_0.distcp", "link", "hard"}) {
+  const std::string file = TwoRanks().boxes("rows")[0].place.file;
+  for (const std::string& name : {absl::StrCat("./", file), absl::StrCat("x/../", file), absl::StrCat(".//", file),
+                                  std::string("link"), std::string("hard")}) {
     const TempFolder folder;
     DcpBuilder builder = TwoRanks();
-    builder.boxes("rows")[0].place = builder.boxes("rows")[1].place;
     builder.boxes("rows")[0].place.file = name;
     builder.WriteTo(folder);
-    std::filesystem::create_symlink("__0_0.distcp", folder.Path("link"));
-    std::filesystem::create_hard_link(folder.Path("__0_0.distcp"), folder.Path("hard"));
+    std::filesystem::create_symlink(file, folder.Path("link"));
+    std::filesystem::create_hard_link(folder.Path(file), folder.Path("hard"));
     ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path()));
     if (name == "link" || name == "hard") {  // a store may keep equal files once
       EXPECT_OK(reader.Read("rows").status());
