@@ -28,8 +28,7 @@
 //   stay in the data files. No metadata. V1 checkpoints, deltas and tensors that the checkpoint's object graph names
 //   are refused: TensorFlow restores by the names in the graph.
 // - torch: a change of the metadata of an archive copies all other records as they are. Other changes write a new
-// pickle
-//   (serialize/torch/FORMAT.md section 6); without options.output they are refused if the new file would lack
+//   pickle (serialize/torch/FORMAT.md section 6); without options.output they are refused if the new file would lack
 //   attributes or records of the old one. Notes say what it lacks.
 // - Other formats are refused: ConvertArchives (convert_archives.h) writes them anew.
 //
