@@ -4,12 +4,15 @@
 #ifndef TENSORCASK_SERIALIZE_ARCHIVE_CHOSEN_NAMES_H_
 #define TENSORCASK_SERIALIZE_ARCHIVE_CHOSEN_NAMES_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/archive_entry.h"
+#include "tensorcask/serialize/values/value.h"
 
 namespace tensorcask::archive {
 
@@ -17,7 +20,27 @@ namespace tensorcask::archive {
 // `entries` are sorted by name.
 std::vector<std::string> NamesFirst(std::vector<std::string> globs, const std::vector<ArchiveEntry>& entries);
 
-// The same rule for a stream, whose names come one after the other and are not read twice.
+// Which names some patterns choose. A walk over the values of a small file may come to many long names: there is a
+// limit for the bytes of names that the patterns look at.
+class NameChooser {
+ public:
+  // Chosen is what `include` matches, or everything if it is empty, without what `exclude` matches.
+  NameChooser(std::vector<std::string> include, std::vector<std::string> exclude, uint64_t max_bytes);
+  // The limit for the values of `tree`: many times what the names of a usual tree have.
+  static uint64_t MaxBytesFor(const ValueTree& tree);
+
+  // Errors: ResourceExhausted past the limit, and for a name that is cut, if there are patterns.
+  absl::StatusOr<bool> IsChosen(absl::string_view name, bool is_cut = false);
+
+ private:
+  absl::StatusOr<bool> MatchesAny(const std::vector<std::string>& globs, absl::string_view name);
+
+  const std::vector<std::string> include_;
+  const std::vector<std::string> exclude_;
+  uint64_t bytes_left_;
+};
+
+// The rule of NamesFirst for a stream, whose names come one after the other and are not read twice.
 //
 //   StreamedGlob glob("x[0]");
 //   glob.Matches("x0");    // true: no tensor is called "x[0]" so far

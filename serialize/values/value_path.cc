@@ -72,8 +72,29 @@ absl::StatusOr<NamedStep> TakeStep(absl::string_view name, bool is_first, absl::
   return step;
 }
 
+// What the name of a key that is its text has; nullopt for another key.
+std::optional<absl::string_view> OwnText(Value key) {
+  switch (key.kind()) {
+    case ValueKind::kText:
+    case ValueKind::kBytes:
+    case ValueKind::kBigInt:
+    case ValueKind::kDevice:
+      return key.text();
+    case ValueKind::kObject:
+      return key.class_name();
+    default:
+      return std::nullopt;
+  }
+}
+
+bool IsSpelled(Value key, absl::string_view text) {
+  if (const std::optional<absl::string_view> own = OwnText(key); own.has_value()) return *own == text;
+  return key.kind() != ValueKind::kInt && KeyText(key) == text;
+}
+
 std::optional<Value> KeyOfMap(Value map, const NamedStep& step) {
   std::optional<Value> by_number;
+  std::optional<Value> by_spelling;
   for (size_t i = map.size(); i > 0; --i) {
     const Value key = map.key(i - 1);
     if (step.is_text && key.kind() == ValueKind::kText && key.text() == step.text) return map.entry(i - 1);
@@ -81,8 +102,10 @@ std::optional<Value> KeyOfMap(Value map, const NamedStep& step) {
                                                    (key.kind() == ValueKind::kUint && *step.number >= 0 &&
                                                     key.uint_value() == static_cast<uint64_t>(*step.number)));
     if (is_it && !by_number.has_value()) by_number = map.entry(i - 1);
+    const bool is_spelled = step.is_text && !by_spelling.has_value() && IsSpelled(key, step.text);
+    if (is_spelled) by_spelling = map.entry(i - 1);
   }
-  return by_number;
+  return by_number.has_value() ? by_number : by_spelling;
 }
 
 std::optional<Value> Child(Value of, const NamedStep& step) {
@@ -118,15 +141,77 @@ std::vector<Place> NextPlaces(Value of, NamedStep step, bool is_bare, absl::stri
 
 }  // namespace
 
+std::string KeyText(Value key) {
+  constexpr size_t kMostBytes = 256;
+  if (const std::optional<absl::string_view> own = OwnText(key); own.has_value()) return std::string(*own);
+  switch (key.kind()) {
+    case ValueKind::kNone:
+      return "None";
+    case ValueKind::kBool:
+      return key.bool_value() ? "True" : "False";
+    case ValueKind::kInt:
+      return absl::StrCat(key.int_value());
+    case ValueKind::kUint:
+      return absl::StrCat(key.uint_value());
+    case ValueKind::kFloat:
+      return FloatText(key.float_value(), key.bits());
+    case ValueKind::kDType:
+      return absl::StrCat("torch.", key.text());
+    case ValueKind::kTuple:
+    case ValueKind::kSize: {
+      std::string text = "(";
+      for (size_t i = 0; i < key.size() && text.size() <= kMostBytes; ++i) {
+        const Value item = key.item(i);
+        const std::optional<absl::string_view> own = item.num_children() == 0 ? OwnText(item) : absl::string_view("..");
+        absl::StrAppend(&text, i > 0 ? ", " : "", own.has_value() ? own->substr(0, kMostBytes) : KeyText(item));
+      }
+      return text + ")";
+    }
+    default:
+      return "(a value)";
+  }
+}
+
 PathStep StepTo(Value key) {
   PathStep step;
   if (key.kind() == ValueKind::kInt) {
     step.kind = PathStep::Kind::kIntKey;
     step.number = key.int_value();
   } else {
-    step.text = key.kind() == ValueKind::kText ? std::string(key.text()) : ValueToJson(key).value_or("?");
+    step.text = KeyText(key);
   }
   return step;
+}
+
+uint64_t GrowingName::MaxBytesFor(const ValueTree& tree) {
+  constexpr uint64_t kLeast = uint64_t{64} << 20;
+  constexpr uint64_t kTimes = 8;
+  return kLeast + kTimes * tree.memory_bytes();
+}
+
+void GrowingName::Enter(Value parent, size_t i) {
+  const size_t begin = text_.size();
+  const bool is_first = steps_.empty();
+  bool cut = is_cut();
+  const auto append = [&](absl::string_view step) {
+    cut = cut || step.size() + 1 > bytes_left_;
+    if (cut) return;
+    bytes_left_ -= step.size() + 1;
+    absl::StrAppend(&text_, is_first ? "" : ".", step);
+  };
+  if (parent.kind() != ValueKind::kMap) {
+    append(absl::StrCat(i));
+  } else if (const std::optional<absl::string_view> own = OwnText(parent.key(i)); own.has_value()) {
+    append(*own);
+  } else {
+    append(KeyText(parent.key(i)));
+  }
+  steps_.push_back({begin, cut});
+}
+
+void GrowingName::Leave() {
+  text_.resize(steps_.back().begin);
+  steps_.pop_back();
 }
 
 std::string JoinedName(absl::Span<const PathStep> path) {
@@ -201,6 +286,7 @@ bool ForEachValue(Value root, uint64_t max_values,
                   absl::FunctionRef<bool(absl::Span<const PathStep> path, Value value)> enters,
                   absl::FunctionRef<void(absl::Span<const PathStep> path, Value value)> visit) {
   constexpr size_t kMaxDepth = 32;
+  constexpr uint64_t kBytesOfOne = 64;  // of a key, that count as one value
   struct Open {
     Value parent;
     size_t next;  // entry or item
@@ -225,6 +311,7 @@ bool ForEachValue(Value root, uint64_t max_values,
     const bool is_map = parent.kind() == ValueKind::kMap;
     path.back() =
         is_map ? StepTo(parent.key(next)) : PathStep{PathStep::Kind::kPosition, "", static_cast<int64_t>(next)};
+    seen += path.back().text.size() / kBytesOfOne;
     value = is_map ? parent.entry(next) : parent.item(next);
   }
   return false;

@@ -3,7 +3,9 @@
 
 import io
 import json
+import math
 import os
+import pickle
 import struct
 import sys
 import unittest
@@ -45,6 +47,11 @@ def dict_of(**entries):
     return b"}(" + b"".join(text(key) + value for key, value in entries.items()) + b"u"
 
 
+def pairs(*entries):
+    """A dict with keys of any kind."""
+    return b"}(" + b"".join(key + value for key, value in entries) + b"u"
+
+
 def call(function, *arguments):
     return function + tuple_of(*arguments) + b"R"
 
@@ -75,6 +82,30 @@ def saved(value, storages):
             archive.writestr(f"archive/data/{key}", struct.pack(f"<{len(numbers)}f", *numbers))
         archive.writestr("archive/version", "3\n")
     return file.getvalue()
+
+
+class Loader(pickle.Unpickler):
+    """Loads the object of a file without PyTorch: a tensor is the list of its elements."""
+
+    NAMES = {"_rebuild_tensor_v2": lambda storage, offset, size, *_: storage[offset : offset + math.prod(size)],
+             "encode": lambda content, _: content.encode("latin1"), "device": lambda name: ("device", name),
+             "float32": "a dtype", "OrderedDict": dict}  # fmt: skip
+
+    def __init__(self, archive, folder):
+        super().__init__(io.BytesIO(archive.read(f"{folder}/data.pkl")))
+        self.archive, self.folder = archive, folder
+
+    def find_class(self, module, attribute):
+        return self.NAMES.get(attribute, attribute)
+
+    def persistent_load(self, pid):
+        content = self.archive.read(f"{self.folder}/data/{pid[2]}")
+        return list(struct.unpack(f"<{len(content) // 4}f", content))
+
+
+def load(path):
+    with zipfile.ZipFile(path) as archive:
+        return Loader(archive, archive.namelist()[0].split("/")[0]).load()
 
 
 CHECKPOINT = dict_of(
@@ -183,6 +214,54 @@ class TorchFiles(Archives):
         one = self.file("one.pt", saved(tensor("0", 4, (2, 2), (0, 1), 1), {"0": range(4)}))
         self.good("convert", one, self.path("one.npy"))
         self.assertEqual(self.good("show", self.path("one.npy")), "float32 [2,2]\n[[1 2]\n [1 2]]\n")
+
+    def test_keys_of_any_kind_keep_their_places(self):
+        """Also beside texts that look like them in JSON."""
+        latin1 = name("_codecs", "encode")
+        keys = [b"\x88", b"\x89", b"N", real(0.5), real(math.inf), call(latin1, text("kx"), text("latin1")),
+                tuple_of(number(1), text("a")), tuple_of(b"\x88", tuple_of(number(2))), name("torch", "float32"),
+                call(name("torch", "device"), text("cuda:0")), number(7), b"\x8a\x09" + b"\0" * 8 + b"\1"]  # fmt: skip
+        keys += map(text, ["true", "false", "null", "inf ", '"inf"', "[1,2]", '[1,"a"]', '"float32"', '{"bytes":"6b78"}'])
+        places = [[number(i), pairs((text("w"), tensor(str(i), 2, (2,), (1,))), (b"\x88", number(i)))]
+                  for i in range(len(keys))]  # fmt: skip
+        value = pairs(*((key, list_of(*place)) for key, place in zip(keys, places)),
+                      (text("here"), pairs(*((key, tensor(str(i), 2, (2,), (1,))) for i, key in enumerate(keys)))))
+        path = self.file("k.pt", saved(value, {str(i): [i, i + 0.5] for i in range(len(keys))}))
+        before = load(path)
+        self.assertEqual(len(before), len(keys) + 1)
+        self.good("convert", path, self.path("n.pt"))
+        self.assertEqual(load(self.path("n.pt")), before)
+        self.assertEqual(list(map(type, load(self.path("n.pt")))), list(map(type, before)))
+        self.good("diff", path, self.path("n.pt"))
+        names = [one["name"] for one in json.loads(self.good("ls", "--json", path))["tensors"]]
+        for key in ("True", "None", "0.5", "inf", "(1, a)", "(True, ..)", "torch.float32", "cuda:0", "7", "18446744073709551616"):
+            self.assertIn(f"{key}.1.w", names)
+            self.assertIn(f"here.{key}", names)
+            self.assertEqual(self.good("show", path, f"{key}.1.True"), self.good("show", path, f"{key}.0"))
+            self.assertIn(f"{key}.1.True", self.good("ls", "--values", path, f"{key}.*"))
+        # Patterns choose by the same names.
+        self.good("convert", path, self.path("some.pt"), "--include=True.*", "--include=here.None")
+        self.assertEqual(load(self.path("some.pt")), {True: before[True], "here": {None: before["here"][None]}})
+
+    def test_names_of_one_tensor_keep_their_places(self):
+        shared = tensor("0", 2, (2,), (1,)) + b"q\x63"
+        value = pairs((text("a"), shared), (b"\x88", b"h\x63"), (text("list"), list_of(b"h\x63", b"h\x63")))
+        path = self.file("k.pt", saved(value, {"0": [1, 2]}))
+        self.good("convert", path, self.path("n.pt"))
+        self.assertEqual(load(self.path("n.pt")), {"a": [1, 2], True: [1, 2], "list": [[1, 2], [1, 2]]})
+        self.good("convert", path, self.path("m.pt"), "--exclude=a", "--exclude=list.0", "--rename=True=b")
+        self.assertEqual(load(self.path("m.pt")), {"list": [None, [1, 2]], "b": [1, 2]})
+
+    def test_a_key_that_cannot_be_written_is_a_loss(self):
+        value = dict_of(m=pairs((name("some.module", "KEY"), list_of(tensor("0", 2, (2,), (1,)), number(1))),
+                                (text("epoch"), number(3))))  # fmt: skip
+        path = self.file("k.pt", saved(value, {"0": [1, 2]}))
+        done = run("convert", "--opaque-objects", path, self.path("n.pt"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('value "m.some.module.KEY": a pickle has no object of the class "some.module.KEY"; --allow-loss', done.stderr)
+        self.assertFalse(os.path.exists(self.path("n.pt")))
+        self.good("convert", "--opaque-objects", "--allow-loss", path, self.path("n.pt"))
+        self.assertEqual(load(self.path("n.pt")), {"m": {"epoch": 3}, "m.some.module.KEY.0": [1, 2]})
 
     def test_values_are_text_where_there_is_only_text(self):
         """Numbers, bools and texts go by their paths and come back; what has no text is named."""

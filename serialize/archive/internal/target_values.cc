@@ -4,8 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/archive/chosen_names.h"
@@ -19,6 +23,7 @@ namespace {
 
 constexpr uint64_t kMaxValues = uint64_t{1} << 22;    // written out: shared ones at each place
 constexpr uint64_t kMaxRepeated = uint64_t{1} << 19;  // of these, more than the source has: about 64 MiB
+constexpr size_t kMostNameBytes = 256;                // of a value that is refused
 
 bool IsContainer(ValueKind kind) {
   return kind == ValueKind::kList || kind == ValueKind::kTuple || kind == ValueKind::kSet || kind == ValueKind::kSize ||
@@ -35,31 +40,42 @@ bool HasTensors(const ValueTree& tree) {
 class Chooser {
  public:
   Chooser(const ArchiveReader& source, const ArchiveFormat& target, const std::vector<ConversionItem>& items,
-          const ConvertOptions& options)
+          const ConvertOptions& options, const ValueTree& tree)
       : source_(source),
         target_(target),
-        include_(NamesFirst(options.include, source.entries())),
-        exclude_(NamesFirst(options.exclude, source.entries())) {
+        chosen_(NamesFirst(options.include, source.entries()), NamesFirst(options.exclude, source.entries()),
+                NameChooser::MaxBytesFor(tree)),
+        name_(GrowingName::MaxBytesFor(tree)) {
     for (const ConversionItem& item : items) items_.emplace(item.from->name, &item);
+    for (const ArchiveEntry& entry : source.entries()) {
+      if (!entry.alias_of.empty()) has_aliases_.insert(entry.alias_of);
+    }
     placed_.reserve(items.size());
   }
 
   absl::StatusOr<TargetValues> Choose(const ValueTree& tree) {
-    std::optional<ValueTree::Id> root = Enter(tree.root(), /*is_key=*/false);
+    CASK_ASSIGN_OR_RETURN(std::optional<ValueTree::Id> root, Enter(tree.root(), /*is_key=*/false));
     while (!open_.empty()) {
       Open& last = open_.back();
       if (last.next < last.value.num_children()) {
         const size_t i = last.next++;
-        const bool is_key = last.is_key || (last.value.kind() == ValueKind::kMap && i % 2 == 0);
-        SetStep(last.value, i);
+        const bool is_map = last.value.kind() == ValueKind::kMap;
+        const bool is_key = last.is_key || (is_map && i % 2 == 0);
+        if (is_map && i % 2 == 1 && !last.children.back().has_value()) {
+          last.children.emplace_back();  // it has no key
+          continue;
+        }
+        if (!last.is_key) name_.Enter(last.value, is_map ? i / 2 : i);
         const size_t depth = open_.size();
-        const std::optional<ValueTree::Id> child = Enter(last.value.child(i), is_key);
-        if (open_.size() == depth) open_.back().children.push_back(child);
+        CASK_ASSIGN_OR_RETURN(const std::optional<ValueTree::Id> child, Enter(last.value.child(i), is_key));
+        if (open_.size() > depth) continue;
+        open_.back().children.push_back(child);
+        LeaveName();
         continue;
       }
       const std::optional<ValueTree::Id> made = Leave(last);
       open_.pop_back();
-      path_.pop_back();
+      if (!open_.empty()) LeaveName();
       (open_.empty() ? root : open_.back().children.emplace_back()) = made;
     }
     if (!root.has_value()) return std::move(result_);
@@ -85,43 +101,79 @@ class Chooser {
     std::vector<std::optional<ValueTree::Id>> children;  // the children in the target; nullopt: left out
   };
 
-  // The last step of the path, for the child `i` of the value that is open.
-  void SetStep(Value parent, size_t i) {
-    path_.back() = parent.kind() == ValueKind::kMap ? StepTo(parent.key(i / 2))
-                                                    : PathStep{PathStep::Kind::kPosition, "", static_cast<int64_t>(i)};
-  }
-  // The value in the target; nullopt if it is left out, or was opened.
-  std::optional<ValueTree::Id> Enter(Value value, bool is_key) {
-    if (value.kind() == ValueKind::kTensor) return is_key ? std::nullopt : Place();
-    const absl::Status held = target_.CheckValue(value);
-    if (!held.ok()) {
-      if (is_key || IsChosen()) result_.refused.emplace_back(JoinedName(path_), held);
-      return std::nullopt;
-    }
-    if (IsContainer(value.kind()) && value.num_children() > 0) {
-      open_.push_back({value, is_key, 0, {}});
-      path_.emplace_back();
-      return std::nullopt;
-    }
-    if (!is_key && !IsChosen()) return std::nullopt;
-    return Copy(value);
+  // Leaves the name of a child of the value that is open now. What is in a key has the name of the key.
+  void LeaveName() {
+    if (!open_.back().is_key) name_.Leave();
   }
 
-  // The value here.
-  bool IsChosen() const {
-    if (include_.empty() && exclude_.empty()) return true;
-    const std::string name = JoinedName(path_);
-    return (include_.empty() || MatchesAny(include_, name)) && !MatchesAny(exclude_, name);
+  // The value in the target; nullopt if it is left out, or was opened. Errors: those of NameChooser.
+  absl::StatusOr<std::optional<ValueTree::Id>> Enter(Value value, bool is_key) {
+    if (value.kind() == ValueKind::kTensor) {
+      return is_key ? std::optional<ValueTree::Id>() : Place(value.tensor());
+    }
+    const absl::Status held = target_.CheckValue(value);
+    if (held.ok() && IsContainer(value.kind()) && value.num_children() > 0) {
+      open_.push_back({value, is_key, 0, {}});
+      return std::optional<ValueTree::Id>();
+    }
+    CASK_ASSIGN_OR_RETURN(const bool is_chosen, is_key ? true : chosen_.IsChosen(name_.text(), name_.is_cut()));
+    if (!is_chosen) return std::optional<ValueTree::Id>();
+    if (held.ok()) return std::optional<ValueTree::Id>(Copy(value));
+    result_.refused.emplace_back(name_.text().substr(0, kMostNameBytes), held);
+    return std::optional<ValueTree::Id>();
   }
 
   // The tensor here, if it is copied and keeps its name.
-  std::optional<ValueTree::Id> Place() {
-    auto found = items_.find(source_.has_names() ? JoinedName(path_) : source_.entries()[0].name);
-    if (found == items_.end()) found = items_.find(ExactName(path_));
-    if (found == items_.end() || found->second->new_name.has_value()) return std::nullopt;
-    const auto [number, is_new] = placed_.emplace(found->first, values_->names.size());
-    if (is_new) values_->names.push_back(found->second->name());
+  std::optional<ValueTree::Id> Place(uint64_t tensor) {
+    const ConversionItem* const item = ItemOf(source_.entries()[static_cast<size_t>(tensor)]);
+    if (item == nullptr || item->new_name.has_value()) return std::nullopt;
+    const auto [number, is_new] = placed_.emplace(item->from->name, values_->names.size());
+    if (is_new) values_->names.push_back(item->name());
     return values_->tree.AddTensor(number->second);
+  }
+
+  // The item of the tensor `entry` here; null if it is not copied. The names of one tensor have one number, that of one
+  // of them.
+  const ConversionItem* ItemOf(const ArchiveEntry& entry) const {
+    const bool may_have_names =
+        !entry.alias_of.empty() || has_aliases_.contains(entry.name) || entry.shape.num_elements() == 0;
+    if (may_have_names && source_.has_names()) {
+      for (const std::string& name : {std::string(name_.text()), ExactName(Path())}) {
+        const ArchiveEntry* const here = EntryNamed(name);
+        if (here != nullptr && AreOne(entry, *here)) return ItemNamed(name);
+      }
+    }
+    return ItemNamed(entry.name);
+  }
+  const ConversionItem* ItemNamed(absl::string_view name) const {
+    const auto found = items_.find(name);
+    return found == items_.end() ? nullptr : found->second;
+  }
+
+  const ArchiveEntry* EntryNamed(const std::string& name) const {
+    const std::vector<ArchiveEntry>& entries = source_.entries();
+    const auto found =
+        std::lower_bound(entries.begin(), entries.end(), name,
+                         [](const ArchiveEntry& entry, const std::string& wanted) { return entry.name < wanted; });
+    return found == entries.end() || found->name != name ? nullptr : &*found;
+  }
+
+  static bool AreOne(const ArchiveEntry& a, const ArchiveEntry& b) {
+    const std::string& of_a = a.alias_of.empty() ? a.name : a.alias_of;
+    const std::string& of_b = b.alias_of.empty() ? b.name : b.alias_of;
+    return of_a == of_b || (a.dtype == b.dtype && a.shape == b.shape && a.shape.num_elements() == 0);
+  }
+
+  // The steps to the value here.
+  std::vector<PathStep> Path() const {
+    std::vector<PathStep> path;
+    for (const Open& open : open_) {
+      const size_t i = open.next - 1;
+      path.push_back(open.value.kind() == ValueKind::kMap
+                         ? StepTo(open.value.key(i / 2))
+                         : PathStep{PathStep::Kind::kPosition, "", static_cast<int64_t>(i)});
+    }
+    return path;
   }
 
   std::optional<ValueTree::Id> Leave(const Open& closed) {
@@ -199,15 +251,15 @@ class Chooser {
 
   const ArchiveReader& source_;
   const ArchiveFormat& target_;
-  const std::vector<std::string> include_;
-  const std::vector<std::string> exclude_;
+  NameChooser chosen_;
   absl::flat_hash_map<absl::string_view, const ConversionItem*> items_;  // by the name in the source
+  absl::flat_hash_set<absl::string_view> has_aliases_;                   // names in the source
   absl::flat_hash_map<absl::string_view, uint64_t> placed_;              // numbers in the tree of the target
   absl::flat_hash_map<ValueTree::Id, ValueTree::Id> texts_;              // in the source, and in the target
   std::shared_ptr<ArchiveValues> values_ = std::make_shared<ArchiveValues>();
   TargetValues result_;
   std::vector<Open> open_;
-  std::vector<PathStep> path_;  // one step for each open value
+  GrowingName name_;  // of the value here
 };
 
 }  // namespace
@@ -218,7 +270,7 @@ absl::StatusOr<TargetValues> ValuesForTarget(const ArchiveReader& source, const 
   if (tree.empty() || !HasTensors(tree)) return TargetValues();
   const uint64_t most = std::min(kMaxValues, kMaxRepeated + tree.root().id());
   if (tree.root().num_values() > most) return TargetValues();
-  return Chooser(source, target, items, options).Choose(tree);
+  return Chooser(source, target, items, options, tree).Choose(tree);
 }
 
 }  // namespace tensorcask::archive

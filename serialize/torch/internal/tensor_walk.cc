@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,7 +15,6 @@
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/torch/internal/globals.h"
 #include "tensorcask/serialize/torch/internal/numpy_values.h"
-#include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_path.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -44,6 +44,42 @@ uint64_t Plus(uint64_t a, uint64_t b) {
 
 uint64_t Times(uint64_t a, uint64_t b) {
   return b != 0 && a > std::numeric_limits<uint64_t>::max() / b ? std::numeric_limits<uint64_t>::max() : a * b;
+}
+
+// Adds a value that has no others in it; nullopt: it is another one.
+std::optional<ValueTree::Id> AddSingle(const Pickle& pickle, Ref ref, ValueTree* tree) {
+  const Object& object = pickle.object(ref);
+  switch (object.kind) {
+    case Kind::kNone:
+      return tree->AddNone();
+    case Kind::kBool:
+      return tree->AddBool(object.integer != 0);
+    case Kind::kInt:
+      return tree->AddInt(object.integer);
+    case Kind::kUint:
+      return tree->AddUint(static_cast<uint64_t>(object.integer));
+    case Kind::kBigInt:
+      return tree->AddText(object.text, ValueKind::kBigInt);
+    case Kind::kFloat:
+      return tree->AddFloat(object.real);
+    case Kind::kComplex:
+      return tree->AddComplex(pickle.complexes[object.index]);
+    case Kind::kText:
+      return tree->AddText(object.text);
+    case Kind::kBytes:
+      return tree->AddText(object.text, ValueKind::kBytes);
+    case Kind::kDevice:
+      return tree->AddText(object.text, ValueKind::kDevice);
+    case Kind::kGlobal: {
+      const Global& global = pickle.globals[object.index];
+      if (global.use != GlobalUse::kDType) return tree->AddObject(global.name, tree->AddNone(), tree->AddNone());
+      return tree->AddText(absl::StripPrefix(global.name, "torch."), ValueKind::kDType);
+    }
+    case Kind::kNumpyDType:
+      return tree->AddText(pickle.numpy_dtypes[object.index].name, ValueKind::kDType);
+    default:
+      return std::nullopt;
+  }
 }
 
 class Walk {
@@ -247,42 +283,42 @@ class Walk {
     for (const Ref part : pickle_.items(state)) AddState(part, edges);
   }
 
-  // A key that is neither text nor an integer, as Python shows it.
+  // Tensorcask's KeyText for a key that is not an int.
   absl::string_view KeyText(Ref ref) {
-    constexpr size_t kMostBytes = 256;
     const Object& key = pickle_.object(ref);
-    switch (key.kind) {
-      case Kind::kText:
-      case Kind::kBytes:
-      case Kind::kDevice:
-        return key.text;
-      case Kind::kGlobal:
-        return pickle_.globals[key.index].name;
-      case Kind::kNone:
-        return "None";
-      case Kind::kBool:
-        return key.integer != 0 ? "True" : "False";
-      case Kind::kFloat:
-        return texts_.emplace_back(FloatText(key.real));
-      case Kind::kUint:
-        return texts_.emplace_back(absl::StrCat(static_cast<uint64_t>(key.integer)));
-      case Kind::kBigInt:
-        return key.text;
-      case Kind::kTuple: {
-        std::string text = "(";
-        for (const Ref item : pickle_.items(ref)) {
-          const Object& part = pickle_.object(item);
-          absl::StrAppend(&text, text.size() > 1 ? ", " : "",
-                          part.kind == Kind::kInt    ? absl::StrCat(part.integer)
-                          : part.kind == Kind::kText ? part.text.substr(0, kMostBytes)
-                                                     : "..");
-          if (text.size() > kMostBytes) break;
-        }
-        return texts_.emplace_back(text + ")");
-      }
-      default:
-        return "(a value)";
+    const bool is_text = key.kind == Kind::kText || key.kind == Kind::kBytes || key.kind == Kind::kDevice;
+    if (is_text || key.kind == Kind::kBigInt) return key.text;
+    ValueTree tree;
+    const ValueTree::Id id = AddKey(ref, &tree);
+    return texts_.emplace_back(tensorcask::KeyText(tree.value(id)));
+  }
+
+  // As much of a key as is in its text.
+  ValueTree::Id AddKey(Ref ref, ValueTree* tree) const {
+    constexpr size_t kMostBytes = 256;  // the text is cut there, and an item takes two bytes
+    const Object& key = pickle_.object(ref);
+    if (key.kind != Kind::kTuple && key.kind != Kind::kSize) return AddPart(ref, tree);
+    std::vector<ValueTree::Id> items;
+    for (const Ref item : pickle_.items(ref)) {
+      if (items.size() == kMostBytes) break;
+      const absl::string_view text = pickle_.object(item).text;
+      items.push_back(text.size() > kMostBytes ? tree->AddText(text.substr(0, kMostBytes)) : AddPart(item, tree));
     }
+    return tree->AddItems(ValueKind::kTuple, items);
+  }
+  // Without what is in it.
+  ValueTree::Id AddPart(Ref ref, ValueTree* tree) const {
+    if (const std::optional<ValueTree::Id> single = AddSingle(pickle_, ref, tree); single.has_value()) return *single;
+    const Object& key = pickle_.object(ref);
+    if (key.kind == Kind::kObject) {
+      const Object& of = pickle_.object(pickle_.instances[key.index].of);
+      return tree->AddObject(pickle_.globals[of.index].name, tree->AddNone(), tree->AddNone());
+    }
+    std::vector<ValueTree::Id> items;
+    const bool has_items = HasItems(key.kind) && !pickle_.items(ref).empty();
+    if (has_items) items.push_back(tree->AddNone());
+    const bool is_tuple = key.kind == Kind::kTuple || key.kind == Kind::kSize;
+    return tree->AddItems(is_tuple ? ValueKind::kTuple : ValueKind::kSet, items);
   }
 
   std::vector<Edge> EdgesOf(Ref ref) {
@@ -410,28 +446,9 @@ class Converter {
   }
 
   ValueTree::Id Make(Ref ref) {
+    if (const std::optional<ValueTree::Id> single = AddSingle(pickle_, ref, &tree_); single.has_value()) return *single;
     const Object& object = pickle_.object(ref);
     switch (object.kind) {
-      case Kind::kNone:
-        return tree_.AddNone();
-      case Kind::kBool:
-        return tree_.AddBool(object.integer != 0);
-      case Kind::kInt:
-        return tree_.AddInt(object.integer);
-      case Kind::kUint:
-        return tree_.AddUint(static_cast<uint64_t>(object.integer));
-      case Kind::kBigInt:
-        return tree_.AddText(object.text, ValueKind::kBigInt);
-      case Kind::kFloat:
-        return tree_.AddFloat(object.real);
-      case Kind::kComplex:
-        return tree_.AddComplex(pickle_.complexes[object.index]);
-      case Kind::kText:
-        return tree_.AddText(object.text);
-      case Kind::kBytes:
-        return tree_.AddText(object.text, ValueKind::kBytes);
-      case Kind::kDevice:
-        return tree_.AddText(object.text, ValueKind::kDevice);
       case Kind::kTuple:
         return tree_.AddItems(ValueKind::kTuple, IdsOf(ref));
       case Kind::kList:
@@ -446,13 +463,6 @@ class Converter {
         for (size_t i = 0; i < ids.size(); i += 2) entries.emplace_back(ids[i], ids[i + 1]);
         return tree_.AddMap(entries);
       }
-      case Kind::kGlobal: {
-        const Global& global = pickle_.globals[object.index];
-        if (global.use != GlobalUse::kDType) return tree_.AddObject(global.name, tree_.AddNone(), tree_.AddNone());
-        return tree_.AddText(absl::StripPrefix(global.name, "torch."), ValueKind::kDType);
-      }
-      case Kind::kNumpyDType:
-        return tree_.AddText(pickle_.numpy_dtypes[object.index].name, ValueKind::kDType);
       case Kind::kStorage:
       case Kind::kTensor: {
         const auto number = numbers_.find(ref);
@@ -472,8 +482,9 @@ class Converter {
         }
         return tree_.AddObject(pickle_.globals[pickle_.object(of.of).index].name, IdOf(of.arguments), state);
       }
+      default:
+        return tree_.AddNone();
     }
-    return tree_.AddNone();
   }
 
   const Pickle& pickle_;

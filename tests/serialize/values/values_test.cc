@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -250,7 +251,99 @@ TEST(ValuePathTest, TheStepToAnEntryHasItsKey) {
   const ValueTree::Id pair = tree.AddItems(ValueKind::kTuple, {number, number});
   EXPECT_EQ(JoinedName({StepTo(tree.value(text)), StepTo(tree.value(number))}), "a.b.7");
   EXPECT_EQ(ExactName({StepTo(tree.value(text)), StepTo(tree.value(number))}), "[\"a.b\"][7]");
-  EXPECT_NE(JoinedName({StepTo(tree.value(pair))}), "");
+  EXPECT_EQ(JoinedName({StepTo(tree.value(pair))}), "(7, 7)");
+}
+
+TEST(ValuePathTest, AKeyHasOneSpelling) {
+  ValueTree tree;
+  const ValueTree::Id none = tree.AddNone();
+  const ValueTree::Id yes = tree.AddBool(true);
+  const ValueTree::Id half = tree.AddFloat(0.5);
+  const ValueTree::Id text = tree.AddText("a");
+  const ValueTree::Id list = tree.AddItems(ValueKind::kTuple, {yes});
+  const ValueTree::Id tuple = tree.AddItems(ValueKind::kTuple, {tree.AddInt(1), text, half, list, none});
+  const std::pair<ValueTree::Id, std::string> keys[] = {
+      {none, "None"},
+      {yes, "True"},
+      {half, "0.5"},
+      {tree.AddFloat(std::numeric_limits<double>::infinity()), "inf"},
+      {tree.AddUint(UINT64_MAX), "18446744073709551615"},
+      {tree.AddText("raw", ValueKind::kBytes), "raw"},
+      {tree.AddText("float32", ValueKind::kDType), "torch.float32"},
+      {tree.AddText("cuda:0", ValueKind::kDevice), "cuda:0"},
+      {tree.AddText("123456789012345678901", ValueKind::kBigInt), "123456789012345678901"},
+      {tuple, "(1, a, 0.5, .., None)"},
+      {tree.AddItems(ValueKind::kSize, {}), "()"},
+      {tree.AddItems(ValueKind::kSet, {text}), "(a value)"},
+  };
+  std::vector<std::pair<ValueTree::Id, ValueTree::Id>> entries;
+  for (const auto& [key, name] : keys) entries.emplace_back(key, tree.AddText(name));
+  tree.AddMap(entries);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const std::string& name = keys[i].second;
+    EXPECT_EQ(JoinedName({StepTo(tree.value(keys[i].first))}), name);
+    GrowingName growing(GrowingName::MaxBytesFor(tree));
+    growing.Enter(tree.root(), i);
+    EXPECT_EQ(growing.text(), name);
+    const absl::StatusOr<Value> found = FindValue(tree.root(), name);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->text(), name);
+  }
+  // A text comes first.
+  ValueTree both;
+  const ValueTree::Id key = both.AddBool(true);
+  both.AddMap({{both.AddText("True"), both.AddInt(1)}, {key, both.AddInt(2)}});
+  EXPECT_EQ(FindValue(both.root(), "True")->int_value(), 1);
+}
+
+TEST(GrowingNameTest, GrowsAndShrinksWithTheWalk) {
+  ValueTree tree;
+  const ValueTree::Id list = tree.AddItems(ValueKind::kList, {tree.AddInt(5), tree.AddInt(6)});
+  tree.AddMap({{tree.AddText("a.b"), list}, {tree.AddInt(-7), list}});
+  GrowingName name(100);
+  EXPECT_EQ(name.text(), "");
+  EXPECT_FALSE(name.is_cut());
+  name.Enter(tree.root(), 0);
+  name.Enter(tree.value(list), 1);
+  EXPECT_EQ(name.text(), "a.b.1");
+  EXPECT_EQ(name.depth(), 2u);
+  name.Leave();
+  EXPECT_EQ(name.text(), "a.b");
+  name.Leave();
+  name.Enter(tree.root(), 1);
+  EXPECT_EQ(name.text(), "-7");
+}
+
+TEST(GrowingNameTest, StepsPastTheLimitAreCut) {
+  ValueTree tree;
+  const ValueTree::Id inner = tree.AddMap({{tree.AddText("k"), tree.AddInt(1)}});
+  tree.AddMap({{tree.AddText("long"), inner}, {tree.AddText("l"), inner}});
+  GrowingName name(9);  // a step takes a byte more than its text
+  name.Enter(tree.root(), 0);
+  EXPECT_FALSE(name.is_cut());
+  name.Leave();
+  name.Enter(tree.root(), 0);
+  EXPECT_EQ(name.text(), "");
+  EXPECT_TRUE(name.is_cut());
+  name.Enter(tree.value(inner), 0);
+  EXPECT_EQ(name.text(), "");
+  EXPECT_TRUE(name.is_cut());
+  name.Leave();
+  name.Leave();
+  EXPECT_FALSE(name.is_cut());
+  name.Enter(tree.root(), 1);
+  EXPECT_EQ(name.text(), "l");
+}
+
+// Without a limit, the walk would copy a terabyte.
+TEST(ValuePathTest, ALongKeyOfManyMapsEndsTheWalk) {
+  ValueTree tree;
+  const ValueTree::Id key = tree.AddText(std::string(size_t{1} << 20, 'k'));
+  ValueTree::Id map = tree.AddMap({{key, tree.AddInt(1)}});
+  std::vector<std::pair<ValueTree::Id, ValueTree::Id>> maps;
+  for (int i = 0; i < 1'000'000; ++i) maps.emplace_back(tree.AddInt(i), map);
+  tree.AddMap(maps);
+  EXPECT_FALSE(ForEachInMaps(tree.root(), uint64_t{1} << 22, [](absl::Span<const PathStep>, Value) {}));
 }
 
 TEST(ValuePathTest, VisitsWhatIsInMaps) {
