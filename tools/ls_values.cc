@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "tensorcask/serialize/archive/convert_archives.h"
+#include "tensorcask/serialize/archive/chosen_names.h"
 #include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
@@ -23,9 +23,11 @@
 namespace tensorcask::tools {
 namespace {
 
-constexpr uint64_t kMaxValues = 10'000'000;  // that are printed
-constexpr size_t kShownBytes = 80;           // of a value that is shortened
-constexpr size_t kShortBytes = 32;           // of one in a line with others
+constexpr uint64_t kMaxValues = 10'000'000;              // that are printed
+constexpr size_t kShownBytes = 80;                       // of a value that is shortened
+constexpr size_t kShortBytes = 32;                       // of one in a line with others
+constexpr size_t kShownNameBytes = 1024;                 // of a name in a table
+constexpr uint64_t kMaxNameBytes = uint64_t{256} << 20;  // of all names in a document
 
 // JSON in ASCII (`ascii`), or with the characters that are safe to print. All others are in strings, as \u escapes.
 std::string EscapedJson(absl::string_view json, bool ascii) {
@@ -112,43 +114,38 @@ bool IsEntered(Value value) {
   return false;
 }
 
-PathStep StepInto(Value parent, size_t i) {
-  if (parent.kind() == ValueKind::kMap) return StepTo(parent.key(i));
-  return {PathStep::Kind::kPosition, "", static_cast<int64_t>(i)};
-}
-
 // Calls fn(name, value) for each value that is not entered, in the order of the file, and for one that is entered if
 // its name is one of `whole`. A root that is a list or a tuple has its items by their positions; any other root is one
 // value without a name.
-absl::Status ForEachNamed(Value root, const std::vector<std::string>& whole,
-                          absl::FunctionRef<absl::Status(const std::string&, Value)> fn) {
+absl::Status ForEachNamed(const ValueTree& tree, const std::vector<std::string>& whole,
+                          absl::FunctionRef<absl::Status(const GrowingName&, Value)> fn) {
+  const Value root = tree.root();
   if (root.num_values() > kMaxValues) {
     return absl::ResourceExhaustedError(absl::StrCat("more than ", kMaxValues, " values"));
   }
-  if (root.kind() != ValueKind::kMap && !HasItems(root)) return fn("", root);
+  GrowingName name(GrowingName::MaxBytesFor(tree));
+  if (root.kind() != ValueKind::kMap && !HasItems(root)) return fn(name, root);
   struct Entered {
     Value value;
     size_t next = 0;
   };
   std::vector<Entered> entered = {{root}};
-  std::vector<PathStep> path;
   while (!entered.empty()) {
     Entered& top = entered.back();
     if (top.next == top.value.size()) {
       entered.pop_back();
-      if (!path.empty()) path.pop_back();
+      if (!entered.empty()) name.Leave();
       continue;
     }
     const size_t i = top.next++;
     const Value value = top.value.kind() == ValueKind::kMap ? top.value.entry(i) : top.value.item(i);
-    path.push_back(StepInto(top.value, i));
-    std::string name = JoinedName(path);
-    if (IsEntered(value) && std::find(whole.begin(), whole.end(), name) == whole.end()) {
+    name.Enter(top.value, i);
+    if (IsEntered(value) && std::find(whole.begin(), whole.end(), name.text()) == whole.end()) {
       entered.push_back({value});
       continue;
     }
     CASK_RETURN_IF_ERROR(fn(name, value));
-    path.pop_back();
+    name.Leave();
   }
   return absl::OkStatus();
 }
@@ -175,29 +172,51 @@ std::string InFewWords(const ArchiveReader& input, Value value) {
   return absl::StrCat(value.num_values(), " values");
 }
 
-// The names and values that the user wants. Without patterns all but tensors.
+// A name as the table shows it.
+std::string ShownName(const GrowingName& name) {
+  const bool is_long = name.is_cut() || name.text().size() > kShownNameBytes;
+  return absl::StrCat(Printable(name.text().substr(0, kShownNameBytes)), is_long ? "..." : "");
+}
+
+// The names and values that the user wants, of those in some trees. Without patterns all but tensors.
 class Chosen {
  public:
-  Chosen(Value root, const std::vector<std::string>& globs) : root_(root), globs_(globs) {}
+  Chosen(std::vector<const ValueTree*> trees, const std::vector<std::string>& globs)
+      : trees_(std::move(trees)), globs_(globs) {}
 
-  absl::Status ForEach(absl::FunctionRef<absl::Status(const std::string&, Value)> fn) {
-    return ForEachNamed(root_, globs_, [&](const std::string& name, Value value) {
-      const bool is_wanted = globs_.empty() ? value.kind() != ValueKind::kTensor : MatchesAny(globs_, name);
-      return is_wanted ? fn(name, value) : absl::OkStatus();
-    });
+  absl::Status ForEach(absl::FunctionRef<absl::Status(const GrowingName&, Value)> fn) const {
+    for (const ValueTree* const tree : trees_) {
+      archive::NameChooser chooser(globs_, {}, archive::NameChooser::MaxBytesFor(*tree));
+      CASK_RETURN_IF_ERROR(ForEachNamed(*tree, globs_, [&](const GrowingName& name, Value value) -> absl::Status {
+        if (globs_.empty()) return value.kind() == ValueKind::kTensor ? absl::OkStatus() : fn(name, value);
+        CASK_ASSIGN_OR_RETURN(const bool is_wanted, chooser.IsChosen(name.text(), name.is_cut()));
+        return is_wanted ? fn(name, value) : absl::OkStatus();
+      }));
+    }
+    return absl::OkStatus();
   }
 
   // Errors: Misuse, naming a pattern that matches nothing.
-  absl::Status Check() {
-    constexpr size_t kMaxNames = 100000;  // that are compared for a similar one
+  absl::Status Check() const {
+    constexpr size_t kMaxBytesOfOne = 256;  // of a name that is compared for a similar one
+    constexpr size_t kMaxBytes = size_t{1} << 20;
     for (const std::string& glob : globs_) {
       bool is_found = false;
       std::vector<std::string> names;
-      CASK_RETURN_IF_ERROR(ForEachNamed(root_, {glob}, [&](const std::string& name, Value /*value*/) {
-        is_found = is_found || MatchesAny({glob}, name);
-        if (!is_found && names.size() < kMaxNames) names.push_back(name);
-        return absl::OkStatus();
-      }));
+      size_t bytes = 0;
+      for (const ValueTree* const tree : trees_) {
+        archive::NameChooser chooser({glob}, {}, archive::NameChooser::MaxBytesFor(*tree));
+        CASK_RETURN_IF_ERROR(ForEachNamed(*tree, {glob}, [&](const GrowingName& name, Value) -> absl::Status {
+          if (is_found) return absl::OkStatus();
+          CASK_ASSIGN_OR_RETURN(is_found, chooser.IsChosen(name.text(), name.is_cut()));
+          if (is_found || name.text().size() > kMaxBytesOfOne || bytes + name.text().size() > kMaxBytes) {
+            return absl::OkStatus();
+          }
+          bytes += name.text().size() + 1;
+          names.emplace_back(name.text());
+          return absl::OkStatus();
+        }));
+      }
       if (is_found) continue;
       const std::vector<absl::string_view> views(names.begin(), names.end());
       return Misuse(absl::StrCat(Quoted(glob), " matches no value", archive::HintForPattern(glob, views)));
@@ -206,7 +225,7 @@ class Chosen {
   }
 
  private:
-  const Value root_;
+  const std::vector<const ValueTree*> trees_;
   const std::vector<std::string>& globs_;
 };
 
@@ -215,7 +234,7 @@ class Chosen {
 absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::string& path,
                                      const std::vector<std::string>& globs, bool json, Console& console) {
   CASK_ASSIGN_OR_RETURN(const ValueTree tree, input.Values());
-  Chosen chosen(tree.root(), globs);
+  const Chosen chosen({&tree}, globs);
   CASK_RETURN_IF_ERROR(chosen.Check());
   if (json) {
     CASK_ASSIGN_OR_RETURN(const std::string all, globs.empty() ? ValueToJson(tree.root(), JsonOptions(input)) : "");
@@ -225,9 +244,15 @@ absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::stri
       console.out << EscapedJson(all, true);
     } else {
       const char* separator = "{\n    ";
-      CASK_RETURN_IF_ERROR(chosen.ForEach([&](const std::string& name, Value value) -> absl::Status {
+      uint64_t name_bytes = 0;
+      CASK_RETURN_IF_ERROR(chosen.ForEach([&](const GrowingName& name, Value value) -> absl::Status {
+        name_bytes += name.text().size();
+        if (name_bytes > kMaxNameBytes) {
+          return absl::ResourceExhaustedError(
+              absl::StrCat("the names of the values take more than ", kMaxNameBytes, " bytes"));
+        }
         CASK_ASSIGN_OR_RETURN(const std::string text, WholeJson(input, value));
-        console.out << separator << EscapedJson(JsonQuoted(name), true) << ": " << EscapedJson(text, true);
+        console.out << separator << EscapedJson(JsonQuoted(name.text()), true) << ": " << EscapedJson(text, true);
         separator = ",\n    ";
         return absl::OkStatus();
       }));
@@ -238,8 +263,8 @@ absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::stri
   }
   Table table({}, OutputWidth());
   for (const bool is_measured : {false, true}) {
-    CASK_RETURN_IF_ERROR(chosen.ForEach([&](const std::string& name, Value value) -> absl::Status {
-      TableRow row = {Printable(name), TypeOf(value), ""};
+    CASK_RETURN_IF_ERROR(chosen.ForEach([&](const GrowingName& name, Value value) -> absl::Status {
+      TableRow row = {ShownName(name), TypeOf(value), ""};
       if (is_measured && !globs.empty()) {
         CASK_ASSIGN_OR_RETURN(const std::string text, WholeJson(input, value));
         row[2] = EscapedJson(text, /*ascii=*/false);
@@ -260,32 +285,38 @@ absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::stri
 std::string ValuesInALine(const ArchiveReader& input) {
   constexpr size_t kShownValues = 4;
   constexpr size_t kMostCounted = 10'000;
+  constexpr size_t kMostVisited = 1'000'000;  // with tensors and empty maps, which are not counted
   const absl::StatusOr<ValueTree> tree = input.Values();
   if (!tree.ok() || tree->empty()) return "";
   // Those nearest to the root, by the number of steps to them.
   std::vector<std::pair<size_t, std::string>> nearest;
   size_t count = 0;
-  const absl::Status all = ForEachNamed(tree->root(), {}, [&](const std::string& name, Value value) {
+  size_t visited = 0;
+  bool are_more = false;
+  const auto add = [&](const GrowingName& name, Value value) -> absl::Status {
     const bool is_empty_map = value.kind() == ValueKind::kMap;
-    if (value.kind() == ValueKind::kTensor || is_empty_map) return absl::OkStatus();
-    if (++count > kMostCounted) return absl::ResourceExhaustedError("enough");
+    const bool is_counted = value.kind() != ValueKind::kTensor && !is_empty_map;
+    are_more = ++visited > kMostVisited || (is_counted && count == kMostCounted);
+    if (are_more) return absl::ResourceExhaustedError("enough");
+    if (!is_counted) return absl::OkStatus();
+    ++count;
     const bool is_short = value.kind() != ValueKind::kFileArray && value.size() == 0;
-    const auto steps = static_cast<size_t>(std::count(name.begin(), name.end(), '.'));
-    if (!is_short || (nearest.size() == kShownValues && nearest.back().first <= steps)) return absl::OkStatus();
+    const bool is_near = nearest.size() < kShownValues || name.depth() < nearest.back().first;
+    if (!is_short || !is_near || name.is_cut() || name.text().size() > kShownBytes) return absl::OkStatus();
     const std::string text = InFewWords(input, value);
-    if (text.size() > kShortBytes || name.size() > kShownBytes) return absl::OkStatus();
+    if (text.size() > kShortBytes) return absl::OkStatus();
     if (nearest.size() == kShownValues) nearest.pop_back();
-    nearest.emplace_back(steps, name.empty() ? text : absl::StrCat(Printable(name), "=", text));
+    nearest.emplace_back(name.depth(), name.depth() == 0 ? text : absl::StrCat(Printable(name.text()), "=", text));
     std::stable_sort(nearest.begin(), nearest.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     return absl::OkStatus();
-  });
+  };
+  if (!ForEachNamed(*tree, {}, add).ok() && !are_more) return "";
   if (count == 0) return "";
   std::vector<std::string> shown;
-  for (auto& [steps, text] : nearest) shown.push_back(std::move(text));
+  for (auto& [depth, text] : nearest) shown.push_back(std::move(text));
   const size_t left = count - shown.size();
-  if (left > 0) {
-    const std::string number = count > kMostCounted ? absl::StrCat("more than ", kMostCounted) : absl::StrCat(left);
-    shown.push_back(absl::StrCat(number, shown.empty() ? "" : " more"));
+  if (left > 0 || are_more) {
+    shown.push_back(absl::StrCat(are_more ? "more than " : "", left, shown.empty() ? "" : " more"));
   }
   return absl::StrCat("values: ", absl::StrJoin(shown, ", "), " (ls --values)\n");
 }

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pickle
+import resource
 import struct
 import sys
 import unittest
@@ -13,7 +14,7 @@ import zipfile
 
 sys.path[:0] = (os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in (".", "../support"))
 import case_report  # noqa: E402
-from tool_testing import DATA, Archives, read, run  # noqa: E402
+from tool_testing import DATA, Archives, read, run, sanitized  # noqa: E402
 
 
 # ---- Pickles: the instructions that push a value ----------------------------------------------------------------------
@@ -262,6 +263,28 @@ class TorchFiles(Archives):
         self.assertFalse(os.path.exists(self.path("n.pt")))
         self.good("convert", "--opaque-objects", "--allow-loss", path, self.path("n.pt"))
         self.assertEqual(load(self.path("n.pt")), {"m": {"epoch": 3}, "m.some.module.KEY.0": [1, 2]})
+
+    def test_a_long_key_over_many_values(self):
+        """The names of all values would take 100 GB."""
+        value = dict_of(**{"K" * 1_000_000: dict_of(**{str(i): number(i) for i in range(100_000)})}, t=tensor("0", 1, (), ()))
+        path = self.file("k.pt", saved(value, {"0": [1]}))
+        limit = 3 << 30
+
+        def small(*arguments):
+            if sanitized():
+                return run(*arguments)
+            return run(*arguments, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+
+        self.assertIn("values: more than ", small("ls", path).stdout)
+        done = small("ls", "--values", path, "nosuch")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn('"nosuch" matches no value', done.stderr)
+        self.assertEqual(small("ls", "--values", path, "t").stdout.split()[:2], ["t", "tensor"])
+        done = small("convert", path, self.path("t.pt"), "--include=t")
+        self.assertEqual((done.returncode, load(self.path("t.pt"))), (0, {"t": [1]}), done.stderr)
+        done = small("convert", path, self.path("t.safetensors"), "--include=t")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_one_line(small("ls", "--values", path, "*t"), 1, "too long to compare all of them with patterns")
 
     def test_values_are_text_where_there_is_only_text(self):
         """Numbers, bools and texts go by their paths and come back; what has no text is named."""
