@@ -184,15 +184,16 @@ class Chosen {
   Chosen(std::vector<const ValueTree*> trees, const std::vector<std::string>& globs)
       : trees_(std::move(trees)), globs_(globs) {}
 
+  absl::Status ForEachIn(const ValueTree& tree, absl::FunctionRef<absl::Status(const GrowingName&, Value)> fn) const {
+    archive::NameChooser chooser(globs_, {}, archive::NameChooser::MaxBytesFor(tree));
+    return ForEachNamed(tree, globs_, [&](const GrowingName& name, Value value) -> absl::Status {
+      if (globs_.empty()) return value.kind() == ValueKind::kTensor ? absl::OkStatus() : fn(name, value);
+      CASK_ASSIGN_OR_RETURN(const bool is_wanted, chooser.IsChosen(name.text(), name.is_cut()));
+      return is_wanted ? fn(name, value) : absl::OkStatus();
+    });
+  }
   absl::Status ForEach(absl::FunctionRef<absl::Status(const GrowingName&, Value)> fn) const {
-    for (const ValueTree* const tree : trees_) {
-      archive::NameChooser chooser(globs_, {}, archive::NameChooser::MaxBytesFor(*tree));
-      CASK_RETURN_IF_ERROR(ForEachNamed(*tree, globs_, [&](const GrowingName& name, Value value) -> absl::Status {
-        if (globs_.empty()) return value.kind() == ValueKind::kTensor ? absl::OkStatus() : fn(name, value);
-        CASK_ASSIGN_OR_RETURN(const bool is_wanted, chooser.IsChosen(name.text(), name.is_cut()));
-        return is_wanted ? fn(name, value) : absl::OkStatus();
-      }));
-    }
+    for (const ValueTree* const tree : trees_) CASK_RETURN_IF_ERROR(ForEachIn(*tree, fn));
     return absl::OkStatus();
   }
 
@@ -229,34 +230,50 @@ class Chosen {
   const std::vector<std::string>& globs_;
 };
 
+// The chosen values of one tree, as a JSON object.
+absl::Status PrintChosen(const ArchiveReader& input, const ValueTree& tree, const Chosen& chosen, Console& console) {
+  const char* separator = "\n    ";
+  uint64_t name_bytes = 0;
+  console.out << '{';
+  CASK_RETURN_IF_ERROR(chosen.ForEachIn(tree, [&](const GrowingName& name, Value value) -> absl::Status {
+    name_bytes += name.text().size();
+    if (name_bytes > kMaxNameBytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the names of the values take more than ", kMaxNameBytes, " bytes"));
+    }
+    CASK_ASSIGN_OR_RETURN(const std::string text, WholeJson(input, value));
+    console.out << separator << EscapedJson(JsonQuoted(name.text()), true) << ": " << EscapedJson(text, true);
+    separator = ",\n    ";
+    return absl::OkStatus();
+  }));
+  console.out << (separator[0] == ',' ? "\n  }" : "}");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::string& path,
                                      const std::vector<std::string>& globs, bool json, Console& console) {
   CASK_ASSIGN_OR_RETURN(const ValueTree tree, input.Values());
-  const Chosen chosen({&tree}, globs);
+  const ValueTree metadata = input.MetadataBesideValues();
+  std::vector<const ValueTree*> trees = {&tree};
+  if (!metadata.empty()) trees.push_back(&metadata);
+  const Chosen chosen(trees, globs);
   CASK_RETURN_IF_ERROR(chosen.Check());
   if (json) {
-    CASK_ASSIGN_OR_RETURN(const std::string all, globs.empty() ? ValueToJson(tree.root(), JsonOptions(input)) : "");
+    std::vector<std::string> parts;
+    for (const ValueTree* const part : trees) {
+      CASK_ASSIGN_OR_RETURN(parts.emplace_back(), globs.empty() ? ValueToJson(part->root(), JsonOptions(input)) : "");
+    }
     console.out << "{\n  \"path\": " << EscapedJson(JsonQuoted(path), true) << ",\n  \"format\": \"" << input.format()
-                << "\",\n  \"values\": ";
-    if (globs.empty()) {
-      console.out << EscapedJson(all, true);
-    } else {
-      const char* separator = "{\n    ";
-      uint64_t name_bytes = 0;
-      CASK_RETURN_IF_ERROR(chosen.ForEach([&](const GrowingName& name, Value value) -> absl::Status {
-        name_bytes += name.text().size();
-        if (name_bytes > kMaxNameBytes) {
-          return absl::ResourceExhaustedError(
-              absl::StrCat("the names of the values take more than ", kMaxNameBytes, " bytes"));
-        }
-        CASK_ASSIGN_OR_RETURN(const std::string text, WholeJson(input, value));
-        console.out << separator << EscapedJson(JsonQuoted(name.text()), true) << ": " << EscapedJson(text, true);
-        separator = ",\n    ";
-        return absl::OkStatus();
-      }));
-      console.out << "\n  }";
+                << "\"";
+    for (size_t i = 0; i < trees.size(); ++i) {
+      console.out << ",\n  " << (i == 0 ? "\"values\": " : "\"metadata\": ");
+      if (globs.empty()) {
+        console.out << EscapedJson(parts[i], true);
+      } else {
+        CASK_RETURN_IF_ERROR(PrintChosen(input, *trees[i], chosen, console));
+      }
     }
     console.out << "\n}\n";
     return kDone;
@@ -287,7 +304,8 @@ std::string ValuesInALine(const ArchiveReader& input) {
   constexpr size_t kMostCounted = 10'000;
   constexpr size_t kMostVisited = 1'000'000;  // with tensors and empty maps, which are not counted
   const absl::StatusOr<ValueTree> tree = input.Values();
-  if (!tree.ok() || tree->empty()) return "";
+  if (!tree.ok()) return "";
+  const ValueTree metadata = input.MetadataBesideValues();
   // Those nearest to the root, by the number of steps to them.
   std::vector<std::pair<size_t, std::string>> nearest;
   size_t count = 0;
@@ -310,7 +328,9 @@ std::string ValuesInALine(const ArchiveReader& input) {
     std::stable_sort(nearest.begin(), nearest.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     return absl::OkStatus();
   };
-  if (!ForEachNamed(*tree, {}, add).ok() && !are_more) return "";
+  for (const ValueTree* const part : {&*tree, &metadata}) {
+    if (!part->empty() && !are_more && !ForEachNamed(*part, {}, add).ok() && !are_more) return "";
+  }
   if (count == 0) return "";
   std::vector<std::string> shown;
   for (auto& [depth, text] : nearest) shown.push_back(std::move(text));

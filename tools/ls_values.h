@@ -12,10 +12,11 @@
 
 namespace tensorcask::tools {
 
-// Prints the values of `input`, which the user called `path`: one line each, shortened, or as a JSON document. Tensors,
-// which `ls` lists, have no lines, but stay in the document. With `globs`, only those whose names match, whole, with
-// the elements of arrays that are in the file. Errors: Misuse if one of `globs` matches no value; ResourceExhausted for
-// a tree of too many values.
+// Prints the values of `input`, which the user called `path`, and its metadata beside them: one line each, shortened,
+// or as a JSON document. In lines, names are cut after 1 KiB. Tensors, which `ls` lists, have no lines, but stay in the
+// document. With `globs`, only those whose names match, whole, with the elements of arrays that are in the file.
+// Errors: Misuse if one of `globs` matches no value; ResourceExhausted for a tree of too many values, or of names that
+// are too long for the patterns or the document.
 absl::StatusOr<ExitCode> PrintValues(const ArchiveReader& input, const std::string& path,
                                      const std::vector<std::string>& globs, bool json, Console& console);
 

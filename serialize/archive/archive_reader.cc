@@ -23,6 +23,11 @@ const FileMetadata& ArchiveReader::file_metadata() const {
 
 absl::StatusOr<ValueTree> ArchiveReader::Values() const { return archive::TreeOfMetadata(file_metadata()); }
 
+ValueTree ArchiveReader::MetadataBesideValues() const {
+  if (values_have_metadata() || file_metadata().empty()) return {};
+  return archive::TreeOfMetadata(file_metadata());
+}
+
 namespace {
 
 absl::Status HasNoArrays(const ArchiveReader& archive) {

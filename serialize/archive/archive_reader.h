@@ -87,6 +87,11 @@ class ArchiveReader {
   // The values of the file as a tree, in which a tensor is its number in entries(). By default the entries of
   // file_metadata(). Each call makes the tree.
   virtual absl::StatusOr<ValueTree> Values() const;
+  // False if file_metadata() is beside Values(), and not among them: a PyTorch file has it beside its object.
+  virtual bool values_have_metadata() const { return true; }
+  // The entries of file_metadata() that Values() does not have, as a map like that of the default of Values(). An empty
+  // tree if there are none.
+  ValueTree MetadataBesideValues() const;
   // True if the file has the types of its metadata, as GGUF does. Else an entry "tensorcask.values" may have them
   // (internal/value_table.h).
   virtual bool has_types_of_metadata() const { return false; }

@@ -286,6 +286,22 @@ class TorchFiles(Archives):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assert_one_line(small("ls", "--values", path, "*t"), 1, "too long to compare all of them with patterns")
 
+    def test_metadata_beside_the_object_is_listed(self):
+        path = self.checkpoint()
+        self.good("edit", "--set", "author=me", "--set", "epoch=x", path)
+        self.assertEqual(self.good("ls", "--values", path, "author").split(), ["author", "text", '"me"'])
+        self.assertEqual(self.good("show", path, "author"), '"me"\n')
+        self.assertEqual(self.good("show", path, "epoch"), "12\n")
+        self.assertEqual([line.split() for line in self.good("ls", "--values", path, "epoch").splitlines()],
+                         [["epoch", "int", "12"], ["epoch", "text", '"x"']])  # fmt: skip
+        document = json.loads(self.good("ls", "--values", "--json", path))
+        self.assertEqual(document["metadata"], {"author": "me", "epoch": "x"})
+        document = json.loads(self.good("ls", "--values", "--json", path, "a*"))
+        self.assertEqual((document["values"], document["metadata"]), ({}, {"author": "me"}))
+        plain = self.file("t.pt", saved(dict_of(t=tensor("0", 1, (), ())), {"0": [1]}))
+        self.good("edit", "--set", "author=me", plain)
+        self.assertIn('values: author="me" (ls --values)', self.good("ls", plain))
+
     def test_values_are_text_where_there_is_only_text(self):
         """Numbers, bools and texts go by their paths and come back; what has no text is named."""
         path = self.file("v.pt", saved(dict_of(

@@ -71,11 +71,14 @@ absl::StatusOr<Tensor> ReadShown(const ArchiveReader& input, const ArchiveEntry&
   }
 }
 
-// Prints the value that the path `name` leads to, as JSON. False: there is none.
+// Prints the value that the path `name` leads to, as JSON, or else the metadata of this name beside the values. False:
+// there is none.
 absl::StatusOr<bool> ShowValue(const ArchiveReader& input, const std::string& name, Console& console) {
   CASK_ASSIGN_OR_RETURN(const ValueTree values, input.Values());
+  const ValueTree metadata = input.MetadataBesideValues();
   std::string in_array;
   absl::StatusOr<Value> value = FindValue(values.root(), name, &in_array);
+  if (!value.ok() && !metadata.empty()) value = FindValue(metadata.root(), name);
   if (!value.ok()) return false;
   ValueTree array;
   if (value->kind() == ValueKind::kFileArray) {

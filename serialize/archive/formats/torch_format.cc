@@ -87,6 +87,7 @@ class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
   bool strides_only_permute() const override { return true; }
   const FileMetadata& file_metadata() const override { return reader_.metadata(); }
   absl::StatusOr<ValueTree> Values() const override { return reader_.Values(); }
+  bool values_have_metadata() const override { return false; }
 
   absl::StatusOr<DecodedTensor> ReadWithMetadata(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(DecodedTensor tensor, ReadIgnoringBadMetadata(name));
