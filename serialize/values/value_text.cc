@@ -18,6 +18,7 @@ namespace tensorcask {
 namespace {
 
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 20;
+constexpr char kEmptyMap[] = "map";
 
 struct Container {
   ValueKind kind;
@@ -71,6 +72,7 @@ std::string ItemType(Value list) {
 bool IsUtf8Text(Value value) { return value.kind() != ValueKind::kText || internal::IsUtf8(value.text()); }
 
 bool MayBeText(Value value) {
+  if (value.kind() == ValueKind::kMap) return value.size() == 0;
   if (ContainerOf(value.kind()) == nullptr) return !SingleType(value.kind(), value.bits()).empty() && IsUtf8Text(value);
   if (ItemType(value).empty()) return false;
   for (size_t i = 0; i < value.size(); ++i) {
@@ -188,6 +190,7 @@ std::optional<std::string> ValueText(Value value) {
 }
 
 std::string ValueTextType(Value value) {
+  if (value.kind() == ValueKind::kMap) return kEmptyMap;
   const Container* const container = ContainerOf(value.kind());
   if (container == nullptr) return SingleType(value.kind(), value.bits());
   return absl::StrCat(container->name, "(", ItemType(value), ")");
@@ -195,6 +198,7 @@ std::string ValueTextType(Value value) {
 
 std::optional<ValueTree::Id> AddValueOfText(absl::string_view text, absl::string_view type, ValueTree* tree) {
   if (text.size() > kMaxTextBytes) return std::nullopt;
+  if (type == kEmptyMap) return text == "{}" ? std::make_optional(tree->AddMap({})) : std::nullopt;
   for (const Container& container : kContainers) {
     absl::string_view item = type;
     if (absl::ConsumePrefix(&item, container.name) && absl::ConsumePrefix(&item, "(") &&

@@ -5,8 +5,8 @@
 //   AddValueOfText("[0.9,0.999]", "tuple(float64)", &tree)    // the value again
 //
 // The text is JSON as value_json.h has it. There is one for None, bools, integers, floats and texts in UTF-8, and for
-// lists, tuples, sets and Sizes whose items are all of one of these types. The type says what JSON does not: "uint32",
-// "float32", "list(int64)"; "int" and "uint" are integers without a width.
+// lists, tuples, sets and Sizes whose items are all of one of these types, and for a map without entries ("map"). The
+// type says what JSON does not: "uint32", "float32", "list(int64)"; "int" and "uint" are integers without a width.
 
 #ifndef TENSORCASK_SERIALIZE_VALUES_VALUE_TEXT_H_
 #define TENSORCASK_SERIALIZE_VALUES_VALUE_TEXT_H_

@@ -286,6 +286,17 @@ class TorchFiles(Archives):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assert_one_line(small("ls", "--values", path, "*t"), 1, "too long to compare all of them with patterns")
 
+    def test_maps_without_entries_come_back(self):
+        path = self.file("e.pt", saved(dict_of(w=tensor("0", 1, (), ()), state=b"}", m=dict_of(a=b"}"), items=b"]"),
+                                       {"0": [1]}))  # fmt: skip
+        self.good("convert", path, self.path("e.safetensors"))
+        self.assertEqual(json.loads(self.good("ls", "--json", "--values", self.path("e.safetensors")))["values"],
+                         {"format": "pt", "state": {}, "m.a": {}, "items": []})  # fmt: skip
+        self.good("convert", self.path("e.safetensors"), self.path("back.pt"))
+        self.assertEqual(load(self.path("back.pt")), {"state": {}, "m.a": {}, "items": [], "w": [1]})
+        done = run("convert", path, self.path("e.npz"))
+        self.assertIn('3 values beside the tensors are not copied: "state", "m.a", "items"', done.stderr)
+
     def test_metadata_beside_the_object_is_listed(self):
         path = self.checkpoint()
         self.good("edit", "--set", "author=me", "--set", "epoch=x", path)

@@ -81,7 +81,7 @@ class Lister {
     uint64_t budget = kMaxCost + 2 * bytes_;  // a name is read twice
     const bool keeps_values = target_.traits().values;
     const auto enters = [&](absl::Span<const PathStep> path, Value value) {
-      if (value.kind() == ValueKind::kMap) return true;
+      if (value.kind() == ValueKind::kMap) return path.empty() || value.size() > 0;
       if (budget < PathBytes(path) || !Spend(value, &budget)) return false;
       if (!keeps_values) return !ValueText(value).has_value();
       budget -= std::min<uint64_t>(budget, PathBytes(path));

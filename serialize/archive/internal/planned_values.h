@@ -35,8 +35,8 @@ struct SourceValues {
   bool among_tensors = false;  // the tensors are in the tree of the values
 };
 
-// The values of `source`. Maps are entered, and so are lists that cannot be one value of the target: those for which
-// ArchiveFormat::HoldsValue is false or, if it keeps only text, which have no ValueText.
+// The values of `source`. Maps with entries are entered, and so are lists that cannot be one value of the target: those
+// for which ArchiveFormat::HoldsValue is false or, if it keeps only text, which have no ValueText.
 absl::StatusOr<SourceValues> ValuesOf(const ArchiveReader& source, const ArchiveFormat& target);
 
 // The names of the values and of the metadata: what `unset` can name.

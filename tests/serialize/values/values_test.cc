@@ -404,6 +404,14 @@ std::string TextOf(Add add) {
   return TextAndType(tree);
 }
 
+TEST(ValueTextTest, AnEmptyMapComesBack) {
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddMap({}); }), "{} map");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddMap({{tree->AddInt(1), tree->AddInt(2)}}); }), "none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddItems(ValueKind::kList, {tree->AddMap({})}); }), "none");
+  ValueTree tree;
+  EXPECT_FALSE(AddValueOfText("{1}", "map", &tree).has_value());
+}
+
 TEST(ValueTextTest, SingleValuesComeBack) {
   EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddNone(); }), "null none");
   EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddBool(false); }), "false bool");
@@ -441,7 +449,7 @@ TEST(ValueTextTest, OthersHaveNoText) {
   EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddText("ab", ValueKind::kBytes); }), "none");
   EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddText("\xff"); }), "none");
   EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddComplex({1, 2}); }), "none");
-  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddMap({}); }), "none");
+  EXPECT_EQ(TextOf([](ValueTree* tree) { tree->AddMap({{tree->AddNone(), tree->AddNone()}}); }), "none");
   EXPECT_EQ(TextOf([](ValueTree* tree) {
               tree->AddItems(ValueKind::kList, {tree->AddInt(1), tree->AddFloat(1)});
             }),
