@@ -365,6 +365,7 @@ class Planner {
       // The tree with the tensors in it goes along as one, if at all (ChooseValues).
       if (traits_.nested && !value.is_metadata) continue;
       if (options_.unset_metadata.count(value.name) != 0) continue;
+      if (value.is_metadata && IsNoteOfOther(source, value)) continue;
       const bool is_chosen = value.is_metadata ||
                              ((include.empty() || MatchesAny(include, value.name)) && !MatchesAny(exclude, value.name));
       if (!is_chosen) continue;
@@ -388,6 +389,12 @@ class Planner {
     }
     if (!traits_.nested && (left_out.count > 0 || left_out.are_many)) not_copied_.push_back(std::move(left_out));
     return absl::OkStatus();
+  }
+
+  // The note of a framework stays a text, which the target then leaves out (CheckMetadata).
+  bool IsNoteOfOther(const ArchiveReader& source, const archive::SourceValue& from) const {
+    return traits_.values && source.format() != target_.name() && from.value().kind() == ValueKind::kText &&
+           archive::IsFrameworkNote(from.name, from.value().text());
   }
 
   // False: the target has no type for the value.

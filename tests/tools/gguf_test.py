@@ -153,7 +153,6 @@ class Files(Archives):
         self.good("convert", self.path("few.gguf"), self.path("few.safetensors"))
         self.good("convert", self.path("few.safetensors"), self.path("back.gguf"))
         self.assertEqual(read(self.path("back.gguf")).count(typed("uint32", 7)), 1)
-        self.good("edit", self.path("back.gguf"), "--unset", "format")  # of safetensors
         lists = [sorted(self.good("ls", "--values", self.path(name)).splitlines()) for name in ("few.gguf", "back.gguf")]
         self.assertEqual(lists[0], lists[1])  # with types
         self.good("convert", self.small, self.path("half.safetensors"), "--dtype", "*=bfloat16")
@@ -287,7 +286,7 @@ class Files(Archives):
         source = self.put("source.gguf", gguf({f"k{i:05}": ("uint8", i % 256) for i in range(70000)}, tensors))
         done = run("convert", source, self.path("m.safetensors"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.good("convert", "--overwrite", "--unset", "format", self.path("m.safetensors"), self.path("copy.gguf"))
+        self.good("convert", "--overwrite", self.path("m.safetensors"), self.path("copy.gguf"))  # without a key format
         self.assertTrue(read(self.path("copy.gguf")) == read(source))
 
     def test_a_key_format_is_metadata_unless_it_names_a_framework(self):

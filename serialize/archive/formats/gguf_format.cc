@@ -240,7 +240,7 @@ absl::StatusOr<std::vector<MetadataNotHeld>> GgufArchiveFormat::CheckMetadata(co
   std::map<absl::string_view, const FileValue*> values;
   for (const FileValue& value : metadata.values) values.emplace(value.name, &value);
   for (const auto& [key, text] : metadata.of_sources) {
-    const bool is_of_one_file = GgufWriter::IsOfOneFile(key, text);
+    const bool is_of_one_file = GgufWriter::IsOfOneFile(key, text) || archive::IsFrameworkNote(key, text);
     const absl::Status held = is_of_one_file ? absl::OkStatus() : GgufWriter::CheckParsed(key, text, std::nullopt);
     if (is_of_one_file || !held.ok()) not_held.push_back({key, held});
   }
