@@ -163,6 +163,9 @@ class ArchiveReader {
   // Sentences about unusual but harmless things in the file: the broken rules that ArchiveReaderOptions::lenient
   // accepted, and what is not a tensor and so is not read.
   virtual std::vector<std::string> notes() const { return {}; }
+  // What a file lacks that is written from entries(), metadata and Values(), as phrases: "the attributes of 1 dict
+  // (_metadata)". By default nothing.
+  virtual std::vector<std::string> NotWritten() const { return {}; }
 
  protected:
   // The stream from which ReadBlocks reads; it verifies the tensor at the end. Null, the default: ReadBlocks reads

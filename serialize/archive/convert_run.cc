@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorcask/serialize/archive/internal/conversion_losses.h"
 #include "tensorcask/serialize/archive/internal/planned_values.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
@@ -57,6 +58,11 @@ class Runner {
       if (plan_.nested != nullptr || (traits.file_metadata && !traits.nested)) continue;
       CASK_ASSIGN_OR_RETURN(std::string note, archive::NoteNotCopied(*source, *plan_.target));
       if (!note.empty()) report_.notes.push_back(std::move(note));
+    }
+    for (const ArchiveReader* const source : plan_.sources) {
+      const std::vector<std::string> lost = source->NotWritten();
+      if (lost.empty()) continue;
+      report_.notes.push_back(absl::StrCat(source->path(), ": the new file lacks ", absl::StrJoin(lost, ", ")));
     }
     if (options_.dry_run) {
       report_.removed = replaced.removed;

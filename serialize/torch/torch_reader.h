@@ -127,8 +127,8 @@ class TorchReader {
   const std::vector<std::string>& notes() const;
 
   // What a file that TorchWriter writes with the same tensors, values and metadata would lack, a phrase for each kind:
-  // attributes of dicts, attributes of tensors that are not tensors, and records that are not read. For programs that
-  // replace the file.
+  // attributes of dicts, attributes of tensors, classes whose values are read as those of a simpler class (frozenset),
+  // and records that are not read. For programs that replace the file.
   std::vector<std::string> NotWritten() const;
 
   // The tensor, row-major, in a new buffer. Errors, which name file and tensor: NotFound; DataLoss; the read_status;

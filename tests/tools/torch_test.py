@@ -313,6 +313,23 @@ class TorchFiles(Archives):
         self.good("edit", "--set", "author=me", plain)
         self.assertIn('values: author="me" (ls --values)', self.good("ls", plain))
 
+    def test_a_conversion_notes_what_no_format_has(self):
+        state = call(name("collections", "OrderedDict")) + dict_of(w=tensor("0", 1, (), ()))[1:] + dict_of(_metadata=b"}") + b"b"
+        parameter = call(name("torch._utils", "_rebuild_parameter_with_state"), tensor("0", 1, (), ()), b"\x89", b"N",
+                         dict_of(mask=tensor("0", 1, (), ())))
+        value = dict_of(state=state, p=parameter, array=array("i1", (1,), b"a"),
+                        frozen=call(name("builtins", "frozenset"), list_of(number(1))),
+                        last=call(name("collections", "deque"), list_of(number(1)), number(5)),
+                        path=call(name("pathlib", "PurePosixPath"), text("a"), text("b")))
+        path = self.file("m.pt", saved(value, {"0": [1]}))
+        note = (f'{path}: the new file lacks the attributes of 1 dict (_metadata), the places of the tensors that are '
+                'attributes of 1 tensor (of "p"), the classes of some values (PurePosixPath, deque, frozenset, numpy.ndarray)\n')
+        for target in ("n.pt", "n.safetensors", "n.npz"):
+            done = run("convert", path, self.path(target))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr.count(note), 1, done.stderr)
+        self.assertNotIn("lacks", run("convert", self.path("n.pt"), self.path("o.pt")).stderr)
+
     def test_values_are_text_where_there_is_only_text(self):
         """Numbers, bools and texts go by their paths and come back; what has no text is named."""
         path = self.file("v.pt", saved(dict_of(

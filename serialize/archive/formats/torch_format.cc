@@ -130,6 +130,7 @@ class TorchArchiveReader final : public archive::ListedReader<TorchReader> {
     notes.insert(notes.end(), notes_.begin(), notes_.end());
     return notes;
   }
+  std::vector<std::string> NotWritten() const override { return reader_.NotWritten(); }
 
  private:
   TorchArchiveReader(TorchReader reader, std::vector<ArchiveEntry> entries, std::vector<std::string> notes)
@@ -359,12 +360,7 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
     return result;
   }
   // All else takes a new pickle.
-  TorchReaderOptions reader_options;
-  reader_options.limits = options.limits;
-  reader_options.lenient = options.lenient;
-  reader_options.opaque_objects = options_.opaque_objects;
-  CASK_ASSIGN_OR_RETURN(const TorchReader reader, TorchReader::OpenSource(file, reader_options));
-  const std::vector<std::string> lost = reader.NotWritten();
+  const std::vector<std::string> lost = source->NotWritten();
   if (!lost.empty() && options.output.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": a file with these changes would lack ", absl::StrJoin(lost, ", "),
@@ -390,7 +386,6 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
   write.overwrite = options.output.empty();
   FileEditResult result;
   result.notes = source->notes();
-  for (const std::string& what : lost) result.notes.push_back(absl::StrCat("the new file lacks ", what));
   result.notes.push_back(
       "the new file has new dicts and tensors: classes like OrderedDict and Parameter, and devices, are not kept");
   result.files.push_back(options.output.empty() ? path : options.output);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -218,6 +219,20 @@ bool HasOtherAttributes(const Pickle& pickle, Ref state) {
   return false;
 }
 
+// Whether the state has tensors.
+bool HasTensorAttributes(const Pickle& pickle, Ref state) {
+  const bool is_pair = pickle.object(state).kind == Object::Kind::kTuple && pickle.items(state).size() == 2;
+  for (const Ref dict : is_pair ? pickle.items(state) : absl::MakeConstSpan(&state, 1)) {
+    if (pickle.object(dict).kind != Object::Kind::kDict) continue;
+    const absl::Span<const Ref> items = pickle.items(dict);
+    for (size_t i = 1; i < items.size(); i += 2) {
+      const Object::Kind kind = pickle.object(items[i]).kind;
+      if (kind == Object::Kind::kTensor || kind == Object::Kind::kStorage) return true;
+    }
+  }
+  return false;
+}
+
 // "the attributes of 1 tensor that are not tensors (of "w")"; "" if no tensor has such attributes.
 std::string OtherAttributes(const TorchFile& file, const TensorList& list) {
   std::vector<std::string> names;
@@ -231,6 +246,60 @@ std::string OtherAttributes(const TorchFile& file, const TensorList& list) {
   if (names.empty()) return "";
   return absl::StrCat("the attributes of ", names.size(), names.size() == 1 ? " tensor" : " tensors",
                       " that are not tensors (of ", QuotedNames(names), ")");
+}
+
+// "the places of the tensors that are attributes of 1 tensor (of "w")", which become entries of the object; "" if no
+// tensor has such attributes.
+std::string TensorAttributes(const TorchFile& file, const TensorList& list) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < list.entries.size(); ++i) {
+    const Pickle& pickle = file.parts[list.sources[i].part].pickle;
+    const Object& object = pickle.object(list.sources[i].object);
+    if (object.kind != Object::Kind::kTensor) continue;
+    const Ref state = pickle.tensors[object.index].state;
+    if (state != kNoRef && HasTensorAttributes(pickle, state)) names.push_back(list.entries[i].name);
+  }
+  if (names.empty()) return "";
+  return absl::StrCat("the places of the tensors that are attributes of ", names.size(),
+                      names.size() == 1 ? " tensor" : " tensors", " (of ", QuotedNames(names), ")");
+}
+
+// "the classes of some values (deque, frozenset)", which are read as values of simpler classes; "" if there are none.
+// The classes of the tensors and dicts of each model are not among them.
+std::string SimplerClasses(const TorchFile& file) {
+  std::set<std::string> classes;
+  for (const Part& part : file.parts) {
+    const std::vector<Global>& globals = part.pickle.globals;
+    const bool has_tensors_of_numpy = std::any_of(
+        globals.begin(), globals.end(), [](const Global& global) { return global.use == GlobalUse::kFromNumpy; });
+    for (const Global& global : globals) {
+      switch (global.use) {
+        case GlobalUse::kSet:
+          if (global.name == "builtins.frozenset") classes.insert("frozenset");
+          break;
+        case GlobalUse::kBytes:
+          if (global.name == "builtins.bytearray") classes.insert("bytearray");
+          break;
+        case GlobalUse::kCounter:
+        case GlobalUse::kDefaultDict:
+        case GlobalUse::kDeque:
+        case GlobalUse::kPath:
+          classes.emplace(global.name.substr(global.name.rfind('.') + 1));
+          break;
+        case GlobalUse::kNumpyReconstruct:
+        case GlobalUse::kNumpyFromBuffer:
+          if (!has_tensors_of_numpy) classes.insert("numpy.ndarray");
+          break;
+        case GlobalUse::kNumpyScalar:
+          classes.insert("numpy scalar");
+          break;
+        default:
+          break;
+      }
+    }
+  }
+  if (classes.empty()) return "";
+  return absl::StrCat("the classes of some values (", absl::StrJoin(classes, ", "), ")");
 }
 
 // Finds tensors with the same elements and properties, among those of one storage.
@@ -338,6 +407,8 @@ std::vector<std::string> NotWritten(const TorchFile& file, const TensorList& lis
     all.push_back(absl::StrCat("the attributes of ", num_dicts, num_dicts == 1 ? " dict" : " dicts", " (_metadata)"));
   }
   if (std::string attributes = OtherAttributes(file, list); !attributes.empty()) all.push_back(std::move(attributes));
+  if (std::string attributes = TensorAttributes(file, list); !attributes.empty()) all.push_back(std::move(attributes));
+  if (std::string classes = SimplerClasses(file); !classes.empty()) all.push_back(std::move(classes));
   std::vector<std::string> others;
   for (size_t i = 0; i < file.members.size(); ++i) {
     const absl::string_view name = file.members[i].name;

@@ -141,6 +141,16 @@ class ShardedReader final : public ForwardingReader<ArchiveReader> {
     notes.insert(notes.end(), left_out_.begin(), left_out_.end());
     return notes;
   }
+  std::vector<std::string> NotWritten() const override {
+    std::vector<std::string> all;
+    for (const ShardedParts::Shard& shard : parts_.shards) {
+      if (shard.reader == nullptr) continue;
+      for (std::string& what : shard.reader->NotWritten()) {
+        if (std::find(all.begin(), all.end(), what) == all.end()) all.push_back(std::move(what));
+      }
+    }
+    return all;
+  }
 
  private:
   int NumberOf(const std::string& shard) const {
