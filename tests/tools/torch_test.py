@@ -635,6 +635,9 @@ class TorchFiles(Archives):
         self.assertEqual(done.returncode, 1)
         self.assertIn('has the tensor "b", which', done.stdout + done.stderr)
         self.assertIn('has the tensor "d", which', done.stdout + done.stderr)
+        self.assertIn("3 tensors whole, 1 damaged", done.stdout + done.stderr)
+        path = self.index(a=1, b=2)
+        self.assertIn("does not list there, nor 1 other tensor", run("ls", path).stderr)
         self.file("pytorch_model.bin.index.json", b'{"weight_map": {"a": "../m-00001-of-00002.bin"}}')
         self.assert_one_line(run("ls", path), 1, "it must be the name of a file in the folder of the index")
 

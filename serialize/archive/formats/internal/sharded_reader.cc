@@ -100,10 +100,16 @@ class ShardedReader final : public ForwardingReader<ArchiveReader> {
         report({"", shard.path, 0, shard.status});
         continue;
       }
-      CASK_ASSIGN_OR_RETURN(TensorCounts part, shard.reader->VerifyAll(report));
-      counts.whole += part.whole;
-      counts.damaged += part.damaged;
-      counts.damaged_elsewhere += part.damaged_elsewhere;
+      // A tensor that the index lists in another file is damage of this file, and counts as that of the other.
+      absl::flat_hash_set<std::string> hidden = hidden_[i];
+      int64_t num_hidden_damaged = 0;
+      CASK_ASSIGN_OR_RETURN(TensorCounts part, shard.reader->VerifyAll([&](const ArchiveDamage& damage) {
+        num_hidden_damaged += hidden.erase(damage.tensor) > 0 ? 1 : 0;
+        report(damage);
+      }));
+      counts.whole += part.whole - std::min(part.whole, static_cast<int64_t>(hidden.size()));
+      counts.damaged += part.damaged - std::min(part.damaged, num_hidden_damaged);
+      counts.damaged_elsewhere += part.damaged_elsewhere + std::min(part.damaged, num_hidden_damaged);
       counts.not_readable += part.not_readable;
       counts.past_limit += part.past_limit;
       counts.not_checked += part.not_checked;
@@ -163,6 +169,7 @@ class ShardedReader final : public ForwardingReader<ArchiveReader> {
   absl::Status ListShard(int number, ListingBudget* budget) {
     const ShardedParts::Shard& shard = parts_.shards[static_cast<size_t>(number)];
     absl::Status& unlisted = unlisted_.emplace_back();
+    hidden_.emplace_back();
     if (shard.reader == nullptr) return absl::OkStatus();
     CASK_RETURN_IF_ERROR(NoteValues(shard));
     int64_t num_unlisted = 0;
@@ -174,12 +181,18 @@ class ShardedReader final : public ForwardingReader<ArchiveReader> {
                                                     path(), " does not list there"));
       }
       if (is_listed_here) found_.insert(own.name);
-      if (!is_listed_here && listed != parts_.index.end()) continue;  // that of the other file counts
+      if (!is_listed_here && listed != parts_.index.end()) {  // that of the other file counts
+        if (!absl::IsUnimplemented(own.read_status)) hidden_.back().insert(own.name);
+        continue;
+      }
       ArchiveEntry entry = own;
       entry.shard = number;
       CASK_RETURN_IF_ERROR(Keep(std::move(entry), budget));
     }
-    if (num_unlisted > 1) unlisted = AppendToMessage(unlisted, absl::StrCat(", nor ", num_unlisted - 1, " others"));
+    if (num_unlisted > 1) {
+      unlisted = AppendToMessage(
+          unlisted, absl::StrCat(", nor ", num_unlisted - 1, num_unlisted == 2 ? " other tensor" : " other tensors"));
+    }
     return absl::OkStatus();
   }
 
@@ -218,8 +231,9 @@ class ShardedReader final : public ForwardingReader<ArchiveReader> {
 
   const ShardedParts parts_;
   std::vector<ArchiveEntry> entries_;
-  absl::flat_hash_set<std::string> found_;  // where the index lists them
-  std::vector<std::string> left_out_;       // notes on values
+  absl::flat_hash_set<std::string> found_;                // where the index lists them
+  std::vector<absl::flat_hash_set<std::string>> hidden_;  // for each shard: tensors that the index lists in another one
+  std::vector<std::string> left_out_;                     // notes on values
   std::vector<absl::Status> unlisted_;  // for each shard: not OK if it has tensors that the index does not list there
 };
 
