@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/chosen_names.h"
 #include "tensorcask/serialize/archive/internal/exact_difference.h"
@@ -27,6 +28,7 @@
 #include "tensorcask/tensor/dtype_visit.h"
 #include "tensorcask/tensor/slice.h"
 #include "tensorcask/tensor/strided/convert.h"
+#include "tensorcask/tensor/strided/metadata.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/summary.h"
 #include "tensorcask/tensor/tensor.h"
@@ -452,6 +454,23 @@ std::vector<TypeDifference> ByType(const std::vector<TensorDifference>& differen
   return totals;
 }
 
+// Whether the same quantized elements stand for other numbers in the two files.
+bool HaveOtherScales(const ArchiveReader& a, const ArchiveEntry& in_a, const ArchiveReader& b,
+                     const ArchiveEntry& in_b) {
+  if (!IsQuantized(in_a.dtype) || in_a.dtype != in_b.dtype || !in_a.has_metadata || !in_b.has_metadata) return false;
+  const absl::StatusOr<TensorMetadata> of_a = a.Metadata(in_a.name);
+  const absl::StatusOr<TensorMetadata> of_b = b.Metadata(in_b.name);
+  if (!of_a.ok() || !of_b.ok()) return false;
+  const auto is_other = [](const TensorMetadata& one, const TensorMetadata& other) {
+    return std::any_of(one.attributes.begin(), one.attributes.end(), [&](const auto& attribute) {
+      const auto found = other.attributes.find(attribute.first);
+      return absl::StartsWith(attribute.first, "torch.") &&
+             (found == other.attributes.end() || found->second != attribute.second);
+    });
+  };
+  return is_other(*of_a, *of_b) || is_other(*of_b, *of_a);
+}
+
 }  // namespace
 
 double TensorDifference::relative_rms() const { return Ratio(rms, rms_a); }
@@ -475,6 +494,7 @@ absl::StatusOr<CompareReport> Compare(const ArchiveReader& a, const ArchiveReade
       const bool is_cast = pair.a->dtype != pair.b->dtype;
       ++(pair.equal && !is_cast ? report.equal : report.within_tolerance);
       if (is_cast) ++report.other_dtypes;
+      if (HaveOtherScales(a, *pair.a, b, *pair.b)) ++report.other_scales;
     }
   }
   std::stable_sort(report.differences.begin(), report.differences.end(),

@@ -87,6 +87,7 @@ struct CompareReport {
   int64_t equal = 0;             // tensors whose bytes are equal
   int64_t within_tolerance = 0;  // tensors whose elements all count as equal, but whose bytes or dtypes differ
   int64_t other_dtypes = 0;      // tensors of within_tolerance whose dtypes differ
+  int64_t other_scales = 0;      // quantized tensors among all these with another scale or zero point ("torch.scale")
   // Missing, dtype and shape first; then values: the largest max_relative first, and among equal ones the largest
   // relative_rms first.
   std::vector<TensorDifference> differences;

@@ -330,6 +330,21 @@ class TorchFiles(Archives):
             self.assertEqual(done.stderr.count(note), 1, done.stderr)
         self.assertNotIn("lacks", run("convert", self.path("n.pt"), self.path("o.pt")).stderr)
 
+    def test_other_scales_of_equal_elements_are_noted(self):
+        def quantized(file_name, scale):
+            storage = tuple_of(text("storage"), name("torch", "QInt8Storage"), text("0"), text("cpu"), number(4)) + b"Q"
+            scheme = tuple_of(name("torch", "per_tensor_affine"), real(scale), number(0))
+            value = call(name("torch._utils", "_rebuild_qtensor"), storage, number(0), tuple_of(number(4)),
+                         tuple_of(number(1)), scheme, b"\x89", call(name("collections", "OrderedDict")))
+            return self.file(file_name, saved(dict_of(q=value), {"0": [1]}))
+
+        one, same, other = quantized("a.pt", 0.5), quantized("b.pt", 0.5), quantized("c.pt", 0.25)
+        self.assertEqual(run("diff", one, same).stderr, "")
+        done = run("diff", one, other)
+        self.assertEqual((done.returncode, done.stdout), (0, "1 tensor equal, 0 different\n"))
+        self.assertIn("note: 1 tensor with equal quantized elements has another scale", done.stderr)
+        self.assertEqual(json.loads(self.good("diff", "--json", one, other))["other_scales"], 1)
+
     def test_values_are_text_where_there_is_only_text(self):
         """Numbers, bools and texts go by their paths and come back; what has no text is named."""
         path = self.file("v.pt", saved(dict_of(

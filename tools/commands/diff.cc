@@ -144,6 +144,7 @@ void PrintJson(const DiffFlags& flags, const CompareReport& report, Console& con
   document["equal"] = report.equal;
   document["within_tolerance"] = report.within_tolerance;
   document["other_dtypes"] = report.other_dtypes;
+  document["other_scales"] = report.other_scales;
   document["differences"] = Json::array();
   for (const TensorDifference& one : report.differences) document["differences"].push_back(ToJson(one));
   document["by_type"] = Json::array();
@@ -222,6 +223,12 @@ absl::StatusOr<ExitCode> Diff(const DiffFlags& flags, Console& console) {
       console.err << "tensorcask diff: note: the values of " << TensorCount(static_cast<uint64_t>(other_dtypes))
                   << " with other dtypes were not compared; --cast compares numbers by their values\n";
     }
+    if (report->other_scales > 0) {
+      console.err << "tensorcask diff: note: " << TensorCount(static_cast<uint64_t>(report->other_scales))
+                  << " with equal quantized elements "
+                  << (report->other_scales == 1 ? "has another scale or zero point in B\n"
+                                                : "have other scales or zero points in B\n");
+    }
   }
   DamageNote note;
   for (const TensorDifference& one : report->differences) note.Add(one.status);
@@ -254,7 +261,8 @@ Action DeclareDiff(CLI::App& app) {
   AddInputOptions(app, &flags->input);
   app.footer(
       "Compares tensors by name. Prints a line for each tensor that differs, of those with other values the "
-      "largest relative change first, then the totals. Metadata is not compared. Exit 0 if nothing differs, 1 "
+      "largest relative change first, then the totals. Metadata is not compared; a note counts the tensors with equal "
+      "quantized elements and another scale or zero point. Exit 0 if nothing differs, 1 "
       "otherwise.\n\n"
       "Two elements are equal if |a - b| <= ATOL + RTOL * |b|, or if both are NaN. Tensors of different dtypes "
       "differ unless --cast or a tolerance is given; then their values are compared, and the totals say how "
