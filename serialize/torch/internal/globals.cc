@@ -177,6 +177,7 @@ constexpr Global kGlobals[] = {
 
 // Classes of the .metadata file of a distributed checkpoint. Sorted by name.
 constexpr Global kMetadataGlobals[] = {
+    {"builtins.getattr", GlobalUse::kGetAttr},
     {"torch.distributed.checkpoint.filesystem._StorageInfo", GlobalUse::kPlainObject},
     {"torch.distributed.checkpoint.metadata.BytesStorageMetadata", GlobalUse::kPlainObject},
     {"torch.distributed.checkpoint.metadata.ChunkStorageMetadata", GlobalUse::kPlainObject},
@@ -185,7 +186,7 @@ constexpr Global kMetadataGlobals[] = {
     {"torch.distributed.checkpoint.metadata.StorageMeta", GlobalUse::kPlainObject},
     {"torch.distributed.checkpoint.metadata.TensorProperties", GlobalUse::kPlainObject},
     {"torch.distributed.checkpoint.metadata.TensorStorageMetadata", GlobalUse::kPlainObject},
-    {"torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING", GlobalUse::kPlainObject},
+    {"torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING", GlobalUse::kEnumClass},
 };
 
 // Modules and functions that a harmful pickle names; the first match counts. A name that ends with a dot is that of a

@@ -52,6 +52,8 @@ enum class GlobalUse : uint8_t {
   kNumpyScalar,       // numpy's scalar
   kPath,              // pathlib.PosixPath
   kPlainObject,       // a class of plain values: argparse.Namespace; and the modules of TorchScript
+  kEnumClass,         // a class of plain values whose members pickles may name, too
+  kGetAttr,           // builtins.getattr, only ever called: with a class of enum members and the name of one
 };
 
 struct Global {
@@ -65,7 +67,8 @@ struct Global {
 // The row of the table with this name; null if there is none. "torch.cuda.FloatStorage" is "torch.FloatStorage".
 const Global* FindGlobal(absl::string_view name);
 // The same of the second, smaller table: what the .metadata file of a distributed checkpoint may name. Those are its
-// classes, sizes, dtypes, layouts and paths; nothing in it makes a tensor.
+// classes, sizes, dtypes, layouts and paths; nothing in it makes a tensor. Python 3.11.2 writes a member of an enum as
+// getattr(CLASS, NAME), most versions as CLASS(NUMBER), so the table has kGetAttr for its one enum.
 const Global* FindMetadataGlobal(absl::string_view name);
 // The first row of this use and dtype: torch.ByteStorage for kStorage and uint8. Null if there is none.
 const Global* FindGlobalOf(GlobalUse use, DType dtype);

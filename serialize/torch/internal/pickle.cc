@@ -145,23 +145,29 @@ class Machine {
     return count;
   }
 
+  // builtins.getattr is on the stack and in the memo until it is called, and becomes part of no value.
+  absl::Status CheckNoGetAttr(absl::Span<const Ref> values) const {
+    if (getattr_ == kNoRef) return absl::OkStatus();
+    return std::find(values.begin(), values.end(), getattr_) == values.end() ? absl::OkStatus() : MisusesGetAttr();
+  }
+
   // One value in place of the last ones.
-  void Fold(Kind kind, size_t count) {
+  absl::Status Fold(Kind kind, size_t count) {
+    CASK_RETURN_IF_ERROR(CheckNoGetAttr(Top(count)));
     const Ref list = builder_.List(kind, Top(count));
     stack_.resize(stack_.size() - count);
     Push(list);
+    return absl::OkStatus();
   }
 
   absl::Status PushTuple(size_t count) {
     CASK_RETURN_IF_ERROR(Need(count));
-    Fold(Kind::kTuple, count);
-    return absl::OkStatus();
+    return Fold(Kind::kTuple, count);
   }
 
   absl::Status PushMarked(Kind kind) {
     CASK_ASSIGN_OR_RETURN(const size_t count, TakeMark());
-    Fold(kind, count);
-    return absl::OkStatus();
+    return Fold(kind, count);
   }
 
   // ---- Instructions -------------------------------------------------------------------------------------------------
@@ -288,6 +294,7 @@ class Machine {
         CASK_RETURN_IF_ERROR(Need(2));
         const Ref arguments = Pop();
         const Ref callable = Pop();
+        CASK_RETURN_IF_ERROR(CheckNoGetAttr({arguments}));
         return Push(Call(callable, arguments, &builder_));
       }
       case 0x81: {
@@ -308,6 +315,7 @@ class Machine {
       case 'b': {
         CASK_RETURN_IF_ERROR(Need(2));
         const Ref state = Pop();
+        CASK_RETURN_IF_ERROR(CheckNoGetAttr({state, stack_.back()}));
         return SetState(stack_.back(), state, &builder_);
       }
       case 'Q': {
@@ -356,6 +364,7 @@ class Machine {
       return Bad(absl::StrCat("the pickle ends with ", stack_.size(), " values on its stack; wanted 1"));
     }
     if (frame_ends_.has_value() && *frame_ends_ != at_) return Bad("the pickle ends inside a frame");
+    CASK_RETURN_IF_ERROR(CheckNoGetAttr(stack_));
     pickle_.root = stack_.back();
     is_done_ = true;
     return absl::OkStatus();
@@ -399,9 +408,11 @@ class Machine {
 
   // Without the __init__ of the class: most classes of the table would not get their arguments.
   absl::Status NewObject(Ref of, Ref arguments) {
+    CASK_RETURN_IF_ERROR(CheckNoGetAttr({of, arguments}));
     const Object& object = builder_.object(of);
     const Global* const global = object.kind == Kind::kGlobal ? &pickle_.globals[object.index] : nullptr;
-    if (global != nullptr && global->use != GlobalUse::kPlainObject && global->use != GlobalUse::kUnknown) {
+    if (global != nullptr && global->use != GlobalUse::kPlainObject && global->use != GlobalUse::kUnknown &&
+        global->use != GlobalUse::kEnumClass) {
       return Bad(absl::StrCat("makes an object of ", Quoted(global->name),
                               " by NEWOBJ, which is for objects of plain classes"));
     }
@@ -410,6 +421,7 @@ class Machine {
 
   // Adds items to the value `to`. Objects of opaque classes may be lists and dicts, too.
   absl::Status Append(Ref to, absl::Span<const Ref> items, Kind kind) {
+    CASK_RETURN_IF_ERROR(CheckNoGetAttr(items));
     if (builder_.object(to).kind == Kind::kObject) {
       Instance* const object = builder_.instance(to);
       Ref* const part = kind == Kind::kDict ? &object->entries : &object->items;
@@ -447,7 +459,12 @@ class Machine {
     const std::string full = absl::StrCat(module, ".", name);
     if (const Global* const global = options_.dcp_metadata ? FindMetadataGlobal(full) : FindGlobal(full);
         global != nullptr) {
-      Push(builder_.NewGlobal(*global));
+      if (global->use != GlobalUse::kGetAttr) {
+        Push(builder_.NewGlobal(*global));
+        return absl::OkStatus();
+      }
+      if (getattr_ == kNoRef) getattr_ = builder_.NewGlobal(*global);
+      Push(getattr_);
       return absl::OkStatus();
     }
     if (options_.dcp_metadata) {
@@ -511,6 +528,7 @@ class Machine {
   std::vector<Ref> memo_;
   uint64_t num_memos_ = 0;
   KnownStorages storages_;
+  Ref getattr_ = kNoRef;                         // the one object of builtins.getattr
   absl::flat_hash_map<std::string, Ref> named_;  // globals outside the table
 };
 

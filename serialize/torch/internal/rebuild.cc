@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/torch/internal/call_arguments.h"
@@ -20,6 +21,14 @@ namespace tensorcask::torch {
 namespace {
 
 using Kind = Object::Kind;
+
+// An identifier of ASCII letters, digits and "_" that begins with a letter. Names that begin with "_" are those of
+// Python itself, by which everything can be reached.
+bool IsMemberName(absl::string_view name) {
+  return !name.empty() && absl::ascii_isalpha(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return c == '_' || absl::ascii_isalnum(static_cast<unsigned char>(c)); });
+}
 
 absl::StatusOr<Ref> MakeFromType(const CallArguments& call) {
   constexpr absl::string_view kWanted = "a function, a type, arguments and a state";
@@ -78,11 +87,28 @@ absl::Status CheckAttributes(Ref state, PickleBuilder* builder) {
   return absl::OkStatus();
 }
 
+// A class and the name of a member: the same object as a call of the class with the value of the member. All other
+// arguments would have Python reach what the class can reach.
+absl::StatusOr<Ref> MakeEnumMember(const CallArguments& call) {
+  if (call.size() != 2 || call.Named(0, GlobalUse::kEnumClass) == nullptr || !call.Is(1, Kind::kText) ||
+      !IsMemberName(call.at(1).text)) {
+    return MisusesGetAttr();
+  }
+  PickleBuilder& builder = call.builder();
+  const Ref name = call.ref(1);
+  return builder.NewInstance({call.ref(0), builder.List(Kind::kTuple, {name})});
+}
+
 absl::Status NotCalled(const Global& global) {
   return absl::DataLossError(absl::StrCat("calls ", Quoted(global.name), ", which files of tensors only name"));
 }
 
 }  // namespace
+
+absl::Status MisusesGetAttr() {
+  constexpr absl::string_view kName = "builtins.getattr";
+  return absl::UnimplementedError(absl::StrCat("names ", Quoted(kName), ", which ", WhatItWouldDo(kName)));
+}
 
 absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder) {
   if (builder->object(callable).kind != Kind::kGlobal) {
@@ -159,7 +185,10 @@ absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder) {
       return MakeNumpyScalar(call);
     case GlobalUse::kPath:
       return MakePath(call, global.name);
+    case GlobalUse::kGetAttr:
+      return MakeEnumMember(call);
     case GlobalUse::kPlainObject:
+    case GlobalUse::kEnumClass:
     case GlobalUse::kUnknown:
       return builder->NewInstance({callable, arguments});
     case GlobalUse::kStorage:

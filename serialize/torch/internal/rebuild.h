@@ -14,6 +14,9 @@ namespace tensorcask::torch {
 // that is never called, or for arguments that it does not take.
 absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder);
 
+// The error of each use of builtins.getattr but its call with the class of an enum and the name of a member.
+absl::Status MisusesGetAttr();
+
 // Sets the state of `target`. Errors: DataLoss if that has no state, or another one.
 absl::Status SetState(Ref target, Ref state, PickleBuilder* builder);
 

@@ -10,11 +10,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -584,6 +586,107 @@ TEST(DcpReaderTest, MetadataIsNotRun) {
   EXPECT_THAT(open(Int(1)), StatusIs(Code::kDataLoss, HasSubstr("is not the metadata of a distributed checkpoint")));
   EXPECT_THAT(open(DcpBuilder::Object("Metadata", Dict({}))),
               StatusIs(Code::kDataLoss, HasSubstr("no dict \"state_dict_metadata\"")));
+}
+
+// The name on top of the stack, as protocol 4 has it.
+std::string StackGlobal(absl::string_view module, absl::string_view name) {
+  return absl::StrCat(Text(module), Text(name), "\x93");
+}
+
+const std::string kGetAttr = Global("builtins", "getattr");
+const std::string kEnum = Global("torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING");
+
+// Python 3.11.2 writes getattr(CLASS, NAME), and the second time has function and class from the memo.
+TEST(DcpReaderTest, MembersOfTheEnumMayBeNamed) {
+  const std::string first = StackGlobal("builtins", "getattr") + "q\1" +
+                            StackGlobal("torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING") + "q\2" +
+                            Text("TORCH_CONTIGUOUS_FORMAT") + "\x86q\3Rq\4";
+  const std::string second = "h\1h\2" + Text("TORCH_CHANNELS_LAST") + "\x86R";
+  const TempFolder folder;
+  for (const auto& [of_rows, of_columns] :
+       {std::pair(first, second), std::pair(first, std::string("h\4")),
+        std::pair(Call(Global("__builtin__", "getattr"), {kEnum, Text("TORCH_PRESERVE_FORMAT")}), first)}) {
+    DcpBuilder builder = TwoRanks();
+    builder.entry("rows").memory_format = of_rows;
+    builder.entry("columns").memory_format = of_columns;
+    builder.WriteTo(folder);
+    ASSERT_OK_AND_ASSIGN(const DcpReader reader, DcpReader::Open(folder.path()));
+    EXPECT_THAT(Numbers(reader.Read("rows")), ElementsAre(0, 1, 2, 3, 4, 5));
+    EXPECT_THAT(Numbers(reader.Read("columns")), ElementsAre(0, 1, 2, 3, 4, 5));
+    EXPECT_THAT(Damage(reader), IsEmpty());
+  }
+}
+
+TEST(DcpReaderTest, GetAttrReachesNothingElse) {
+  const std::string member = Text("TORCH_CHANNELS_LAST");
+  const std::string size = Global("torch", "Size");
+  const std::string object = Global("torch.distributed.checkpoint.metadata", "StorageMeta");
+  struct {
+    const char* name;
+    std::string value;
+  } const rows[] = {
+      {"AnotherClass", Call(kGetAttr, {object, member})},
+      {"AFunction", Call(kGetAttr, {Global("torch.serialization", "_get_layout"), member})},
+      {"AType", Call(kGetAttr, {size, member})},
+      {"ADType", Call(kGetAttr, {Global("torch", "float32"), member})},
+      {"AnObject", Call(kGetAttr, {object + ")\x81", member})},
+      {"AMember", Call(kGetAttr, {Call(kEnum, {Int(0)}), member})},
+      {"AMemberByName", Call(kGetAttr, {Call(kGetAttr, {kEnum, member}), member})},
+      {"AText", Call(kGetAttr, {Text("os"), member})},
+      {"Itself", Call(kGetAttr, {kGetAttr, member})},
+      {"ItselfTwice", kGetAttr + "2" + member + "\x86R"},
+      {"PrivateName", Call(kGetAttr, {kEnum, Text("__class__")})},
+      {"OneUnderscore", Call(kGetAttr, {kEnum, Text("_missing_")})},
+      {"DottedName", Call(kGetAttr, {kEnum, Text("a.__class__")})},
+      {"NoName", Call(kGetAttr, {kEnum, Text("")})},
+      {"Digits", Call(kGetAttr, {kEnum, Text("1a")})},
+      {"OtherLetters", Call(kGetAttr, {kEnum, Text("gr\xc3\xb6\xc3\x9f"
+                                                   "e")})},
+      {"NulInTheName", Call(kGetAttr, {kEnum, Text(absl::string_view("a\0b", 3))})},
+      {"BytesAsName", Call(kGetAttr, {kEnum, BytesValue("mro")})},
+      {"NumberAsName", Call(kGetAttr, {kEnum, Int(0)})},
+      {"NoArguments", Call(kGetAttr, {})},
+      {"OneArgument", Call(kGetAttr, {kEnum})},
+      {"ThreeArguments", Call(kGetAttr, {kEnum, member, "N"})},
+      {"NewObject", kGetAttr + Tuple({kEnum, member}) + "\x81"},
+      {"NewObjectWithKeywords", kGetAttr + Tuple({kEnum, member}) + "}\x92"},
+      {"TheWholeValue", kGetAttr},
+      {"FromStack", StackGlobal("__builtin__", "getattr")},
+      {"InATuple", Tuple({kGetAttr})},
+      {"InATupleOfOne", kGetAttr + "\x85"},
+      {"InATupleOfThree", "NN" + kGetAttr + "\x87"},
+      {"InAList", "]" + kGetAttr + "a"},
+      {"InAListOfMany", List({Int(1), kGetAttr})},
+      {"InASet", "\x8f(" + kGetAttr + "\x90"},
+      {"InAFrozenSet", "(" + kGetAttr + "\x91"},
+      {"AsValue", "}" + Text("a") + kGetAttr + "s"},
+      {"AsKey", Dict({{kGetAttr, Int(1)}})},
+      {"AsState", object + ")\x81" + kGetAttr + "b"},
+      {"WithState", kGetAttr + "}b"},
+      {"AsArguments", object + kGetAttr + "R"},
+      {"AsArgumentsOfAnObject", object + kGetAttr + "\x81"},
+      {"AfterGoodUse", Call(kGetAttr + "q\1", {kEnum, member}) + "0h\1"},
+      {"MemoWithAnotherClass", Call(kGetAttr + "q\1", {kEnum, member}) + "0h\1" + Tuple({size, member}) + "R"},
+  };
+  const TempFolder folder;
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    for (const std::string& value : {Pickled(row.value), Pickled(List({Int(1), row.value}))}) {
+      folder.Write(".metadata", value);
+      EXPECT_THAT(
+          DcpReader::Open(folder.path()).status(),
+          StatusIs(Code::kUnimplemented, HasSubstr("names \"builtins.getattr\", which would reach any function")));
+    }
+  }
+  // What is no value, or not called with a tuple, fails before.
+  for (const std::string& value :
+       {kGetAttr + "]R", kGetAttr + "NR", kGetAttr + "NNs", kGetAttr + "Na", "(" + kGetAttr}) {
+    folder.Write(".metadata", Pickled(value));
+    EXPECT_THAT(DcpReader::Open(folder.path()).status(), StatusIs(Code::kDataLoss));
+  }
+  // Beside the value, it is gone.
+  folder.Write(".metadata", Pickled(kGetAttr + "0N"));
+  EXPECT_THAT(DcpReader::Open(folder.path()).status(), StatusIs(Code::kDataLoss, HasSubstr("is not the metadata")));
 }
 
 // Every cut and every changed byte of .metadata: refused, or the tensors are whole or are listed with an error.

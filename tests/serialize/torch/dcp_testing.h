@@ -54,6 +54,7 @@ class DcpBuilder {
     DcpPlace place;  // that of a value
     Path path = {};
     bool requires_grad = false;
+    std::string memory_format = Call(Global("torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING"), {Int(0)});
   };
 
   // `bytes`: the elements of all boxes, one box after the other; each of `element_bytes`.
@@ -141,9 +142,7 @@ class DcpBuilder {
       const std::string properties = Object(
           "TensorProperties",
           Tuple({Global("torch", entry.dtype), Call(Global("torch.serialization", "_get_layout"), {Text(entry.layout)}),
-                 Bool(entry.requires_grad),
-                 Call(Global("torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING"), {Int(0)}),
-                 Bool(false)}));
+                 Bool(entry.requires_grad), entry.memory_format, Bool(false)}));
       entries.emplace_back(Text(entry.name), Object("TensorStorageMetadata", Dict({{Text("properties"), properties},
                                                                                    {Text("size"), Size(entry.size)},
                                                                                    {Text("chunks"), List(boxes)}})));
