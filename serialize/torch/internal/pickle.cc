@@ -54,6 +54,7 @@ class Machine {
     }
     pickle_.size_bytes = at_;
     CASK_RETURN_IF_ERROR(DropEqualKeys(&pickle_, &builder_));
+    CASK_RETURN_IF_ERROR(ListDictAttributes(&pickle_, &builder_));
     return std::move(pickle_);
   }
 

@@ -148,9 +148,10 @@ struct Pickle {
   std::vector<Instance> instances;
   std::vector<NumpyDType> numpy_dtypes;
   std::vector<NumpyArray> numpy_arrays;
-  std::deque<std::string> made;           // texts that are not in the bytes as such
-  uint64_t num_dict_states = 0;           // dicts with attributes, which are left out
-  std::vector<std::string> opaque_names;  // the names of the globals outside the table, each once
+  std::deque<std::string> made;              // texts that are not in the bytes as such
+  uint64_t num_dict_states = 0;              // dicts with attributes, which are left out
+  std::vector<std::string> dict_attributes;  // the names of these attributes but "_metadata", each once
+  std::vector<std::string> opaque_names;     // the names of the globals outside the table, each once
 
   const Object& object(Ref ref) const { return objects[ref]; }
   absl::Span<const Ref> items(Ref ref) const {

@@ -66,7 +66,11 @@ class PickleBuilder {
   absl::string_view Keep(std::string text);
 
   void Append(Ref list, absl::Span<const Ref> items);
-  void CountDictState() { ++pickle_->num_dict_states; }
+  // Notes the attributes of a dict, which are themselves a dict and may get more.
+  void AddDictState(Ref state) {
+    if (Charge(2 * sizeof(Ref))) dict_states_.push_back(state);
+  }
+  absl::Span<const Ref> dict_states() const { return dict_states_; }
   Instance* instance(Ref ref) { return &pickle_->instances[object(ref).index]; }
   PickledTensor* tensor(Ref ref) { return &pickle_->tensors[object(ref).index]; }
   NumpyDType* numpy_dtype(Ref ref) { return &pickle_->numpy_dtypes[object(ref).index]; }
@@ -102,6 +106,7 @@ class PickleBuilder {
   absl::flat_hash_map<absl::string_view, Ref> bytes_;
   std::array<Ref, kSharedInts> ints_;
   Ref empty_tuple_ = kNoRef;
+  std::vector<Ref> dict_states_;
   Ref* block_ = nullptr;  // a block of list_memory
   size_t block_refs_ = 0;
   size_t used_refs_ = 0;

@@ -11,7 +11,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/values/value_json.h"
+#include "tensorcask/tensor/base/quote.h"
 
 namespace tensorcask::torch {
 namespace {
@@ -192,6 +194,69 @@ absl::Status DropEqualKeys(Pickle* pickle, PickleBuilder* builder) {
       if (step == 2) list.items[place->second + 1] = list.items[i + 1];
     }
     list.size = kept;
+  }
+  return builder->status();
+}
+
+absl::Status ListDictAttributes(Pickle* pickle, PickleBuilder* builder) {
+  const absl::Span<const Ref> states = builder->dict_states();
+  if (states.empty()) return absl::OkStatus();
+  if (!builder->Charge(pickle->objects.size() * (sizeof(Ref) + 1))) return builder->status();
+  std::vector<bool> is_seen(pickle->objects.size());  // values: each is looked at once
+  std::vector<Ref> open;
+  const auto add = [&](Ref ref) {
+    if (ref == kNoRef || is_seen[ref]) return;
+    is_seen[ref] = true;
+    open.push_back(ref);
+  };
+  std::vector<bool> is_read(pickle->objects.size());  // states, and names of attributes
+  for (const Ref state : states) {
+    const absl::Span<const Ref> entries = pickle->items(state);
+    if (entries.empty()) continue;
+    ++pickle->num_dict_states;
+    if (is_read[state]) continue;
+    is_read[state] = true;
+    for (size_t i = 0; i < entries.size(); i += 2) {
+      const Object& name = pickle->object(entries[i]);
+      if (name.kind != Kind::kText) return absl::DataLossError("a dict has an attribute whose name is not text");
+      if (name.text == "_metadata") continue;
+      if (!is_read[entries[i]]) {
+        is_read[entries[i]] = true;
+        if (!builder->Charge(sizeof(std::string) + name.text.size())) return builder->status();
+        pickle->dict_attributes.emplace_back(name.text);
+      }
+      add(entries[i + 1]);
+      while (!open.empty()) {
+        const Ref ref = open.back();
+        open.pop_back();
+        const Object& object = pickle->object(ref);
+        switch (object.kind) {
+          case Kind::kTensor:
+          case Kind::kStorage:
+            return absl::UnimplementedError(
+                absl::StrCat("a dict has the attribute ", Quoted(name.text),
+                             ", which is a tensor or has one; the "
+                             "attributes of dicts are left out, and this tensor would be lost"));
+          case Kind::kTuple:
+          case Kind::kList:
+          case Kind::kSet:
+          case Kind::kSize:
+          case Kind::kDict:
+            for (const Ref item : pickle->items(ref)) add(item);
+            break;
+          case Kind::kObject: {
+            const Instance& instance = pickle->instances[object.index];
+            for (const Ref part : {instance.arguments, instance.state, instance.items, instance.entries}) add(part);
+            break;
+          }
+          case Kind::kNumpyArray:
+            add(pickle->numpy_arrays[object.index].state);
+            break;
+          default:
+            break;
+        }
+      }
+    }
   }
   return builder->status();
 }

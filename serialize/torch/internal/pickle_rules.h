@@ -26,6 +26,11 @@ std::string DecimalDigits(absl::string_view bytes);
 // ResourceExhausted.
 absl::Status DropEqualKeys(Pickle* pickle, PickleBuilder* builder);
 
+// Sets num_dict_states and dict_attributes. Attributes of dicts are left out: they may be the versions of modules, or
+// what a program noted. Errors: Unimplemented for one but "_metadata" that is a tensor or has one, which would be lost;
+// DataLoss for one whose name is not text; ResourceExhausted.
+absl::Status ListDictAttributes(Pickle* pickle, PickleBuilder* builder);
+
 }  // namespace tensorcask::torch
 
 #endif  // TENSORCASK_SERIALIZE_TORCH_INTERNAL_PICKLE_RULES_H_

@@ -73,20 +73,6 @@ absl::StatusOr<Ref> MakeDeque(const CallArguments& call) {
   return call.builder().BoundedList(items.last(std::min(items.size(), static_cast<size_t>(most))), most);
 }
 
-// The attributes of a dict are left out. They may be the versions of modules, which are no part of the values.
-absl::Status CheckAttributes(Ref state, PickleBuilder* builder) {
-  if (builder->object(state).kind != Kind::kDict) return absl::DataLossError("the attributes of a dict are not a dict");
-  const absl::Span<const Ref> entries = builder->pickle().items(state);
-  if (!entries.empty()) builder->CountDictState();
-  for (size_t i = 0; i < entries.size(); i += 2) {
-    const Object& key = builder->object(entries[i]);
-    if (key.kind == Kind::kText && key.text == "_metadata") continue;
-    return absl::UnimplementedError(absl::StrCat("a dict has the attribute ", Quoted(key.text),
-                                                 "; of the attributes of dicts only \"_metadata\" is known"));
-  }
-  return absl::OkStatus();
-}
-
 // A class and the name of a member: the same object as a call of the class with the value of the member. All other
 // arguments would have Python reach what the class can reach.
 absl::StatusOr<Ref> MakeEnumMember(const CallArguments& call) {
@@ -204,7 +190,11 @@ absl::StatusOr<Ref> Call(Ref callable, Ref arguments, PickleBuilder* builder) {
 absl::Status SetState(Ref target, Ref state, PickleBuilder* builder) {
   switch (builder->object(target).kind) {
     case Kind::kDict:
-      return CheckAttributes(state, builder);
+      if (builder->object(state).kind != Kind::kDict) {
+        return absl::DataLossError("the attributes of a dict are not a dict");
+      }
+      builder->AddDictState(state);  // ListDictAttributes checks them
+      return absl::OkStatus();
     case Kind::kNumpyArray:
       return SetArray(target, state, builder);
     case Kind::kNumpyDType:

@@ -370,6 +370,21 @@ absl::StatusOr<TensorList> ListTensors(const TorchFile& file, const DecodeLimits
   return list;
 }
 
+namespace {
+
+// The names of the attributes of dicts but "_metadata", in all parts, each once.
+std::vector<std::string> DictAttributes(const TorchFile& file) {
+  std::vector<std::string> names;
+  for (const Part& part : file.parts) {
+    names.insert(names.end(), part.pickle.dict_attributes.begin(), part.pickle.dict_attributes.end());
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace
+
 std::vector<std::string> NotesOf(const TorchFile& file, const TensorList& list) {
   std::vector<std::string> notes;
   std::vector<std::string> opaque;
@@ -384,6 +399,10 @@ std::vector<std::string> NotesOf(const TorchFile& file, const TensorList& list) 
     notes.push_back(absl::StrCat(
         opaque.size(), opaque.size() == 1 ? " name is not known and opaque: " : " names are not known and opaque: ",
         QuotedNames(opaque)));
+  }
+  if (const std::vector<std::string> attributes = DictAttributes(file); !attributes.empty()) {
+    notes.push_back(absl::StrCat(attributes.size() == 1 ? "the attribute " : "the attributes ", QuotedNames(attributes),
+                                 " of dicts ", attributes.size() == 1 ? "is" : "are", " not read"));
   }
   if (const std::string attributes = OtherAttributes(file, list); !attributes.empty()) {
     notes.push_back(absl::StrCat(attributes, " are not read"));
@@ -404,7 +423,9 @@ std::vector<std::string> NotWritten(const TorchFile& file, const TensorList& lis
     for (const Record& record : part.records) read.insert(record.member);
   }
   if (num_dicts > 0) {
-    all.push_back(absl::StrCat("the attributes of ", num_dicts, num_dicts == 1 ? " dict" : " dicts", " (_metadata)"));
+    const std::vector<std::string> attributes = DictAttributes(file);
+    all.push_back(absl::StrCat("the attributes of ", num_dicts, num_dicts == 1 ? " dict (" : " dicts (",
+                               attributes.empty() ? "_metadata" : QuotedNames(attributes), ")"));
   }
   if (std::string attributes = OtherAttributes(file, list); !attributes.empty()) all.push_back(std::move(attributes));
   if (std::string attributes = TensorAttributes(file, list); !attributes.empty()) all.push_back(std::move(attributes));

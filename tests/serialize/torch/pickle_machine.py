@@ -120,6 +120,7 @@ class Machine(pickle._Unpickler):
     def __init__(self, file):
         super().__init__(file)
         self.file = file
+        self.dict_states = []
 
     def position(self):
         frame = self._unframer.current_frame
@@ -310,7 +311,8 @@ def load_build(self):
         refuse(target.state is not None, "two states")
         target.state = (state,)
     else:
-        refuse(type(target) is not dict or type(state) is not dict or set(state) - {"_metadata"}, "no state")
+        refuse(type(target) is not dict or type(state) is not dict, "no state")
+        self.dict_states.append(state)
 
 
 @instruction(ord("Q"))
@@ -383,7 +385,9 @@ def of_python(data):
     file = io.BytesIO(data)
     try:
         refuse(not data.startswith(b"\x80"), "no PROTO")
-        value = Machine(file).load()
+        machine = Machine(file)
+        value = machine.load()
+        refuse(any(type(name) is not str for state in machine.dict_states for name in state), "the name of an attribute")
         refuse(file.read(1) != b"", "bytes behind")
         return as_text(value)
     except Refused as error:

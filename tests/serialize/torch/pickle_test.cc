@@ -272,6 +272,32 @@ TEST(PickleTest, OpaqueObjectsKeepWhatThePickleGivesThem) {
   EXPECT_EQ(read->pickle.opaque_names, (std::vector<std::string>{"os.system", "my.module.Model", "my.module.List"}));
 }
 
+TEST(PickleTest, AttributesOfDictsAreCountedAndNamed) {
+  const std::string hidden = Dict({{Text("note"), Text("x")}, {Text("_metadata"), "}"}}) + "q\1";
+  const std::string more = Dict({{Text("note"), Int(1)}, {Text("sizes"), List({Int(1), "h\1"})}});
+  const absl::StatusOr<Read> read =
+      ReadAll(Pickled(List({Hooks() + hidden + "b", Hooks() + "h\1b", Hooks() + "}b", Hooks() + more + "b",
+                            Hooks() + Dict({{Text("_metadata"), Tensor(Storage("FloatStorage", "0", 1), 0, {}, {})}}) +
+                                "b" + Text("a") + "Ns"})));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->json, "[{},{},{},{},{\"a\":null}]");
+  EXPECT_EQ(read->tensors.size(), 0u);
+  EXPECT_EQ(read->pickle.num_dict_states, 4u);
+  EXPECT_EQ(read->pickle.dict_attributes, (std::vector<std::string>{"note", "sizes"}));
+}
+
+TEST(PickleTest, AttributesOfDictsMayBeOpaqueObjects) {
+  const auto pickled = [](const std::string& state) {
+    return Pickled(Hooks() + Dict({{Text("config"), Global("my.module", "Config") + ")\x81" + state + "b"}}) + "b");
+  };
+  const absl::StatusOr<Read> read = ReadAll(pickled("}"), /*opaque=*/true);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->json, "{}");
+  EXPECT_EQ(read->pickle.dict_attributes, (std::vector<std::string>{"config"}));
+  EXPECT_THAT(ReadAll(pickled(Dict({{Text("w"), Storage("FloatStorage", "0", 1)}})), /*opaque=*/true).status(),
+              StatusIs(Code::kUnimplemented, HasSubstr("the attribute \"config\", which is a tensor or has one")));
+}
+
 TEST(PickleTest, AttributesOfAParameterOfAnOpaqueClassAreItsState) {
   const absl::StatusOr<Read> read = ReadAll(
       Pickled(Call(Global("torch._utils", "_rebuild_parameter_with_state"),
@@ -402,8 +428,27 @@ const RejectCase kRejected[] = {
     {"DequeOfADict", Pickled(Call(Global("collections", "deque"), {"}"})), Code::kDataLoss, "it takes a list"},
     {"CounterOfPairs", Pickled(Call(Global("collections", "Counter"), {List({})})), Code::kDataLoss,
      "a dict of counts"},
-    {"AttributeOfADict", Pickled(Hooks() + Dict({{Text("hidden"), Int(1)}}) + "b"), Code::kUnimplemented,
-     "a dict has the attribute \"hidden\""},
+    {"TensorAsAttributeOfADict", Pickled(Hooks() + Dict({{Text("hidden"), Tensor(kFloats, 0, {4}, {1})}}) + "b"),
+     Code::kUnimplemented, "a dict has the attribute \"hidden\", which is a tensor or has one"},
+    {"StorageInAnAttributeOfADict",
+     Pickled(Hooks() + Dict({{Text("a"), Int(1)}, {Text("hidden"), List({Dict({{Text("b"), Tuple({kFloats})}})})}}) +
+             "b"),
+     Code::kUnimplemented, "the attribute \"hidden\""},
+    {"TensorInAnObjectInAnAttributeOfADict",
+     Pickled(Hooks() +
+             Dict({{Text("hidden"), Global("argparse", "Namespace") + ")\x81" +
+                                        Dict({{Text("w"), Tensor(kFloats, 0, {4}, {1})}}) + "b"}}) +
+             "b"),
+     Code::kUnimplemented, "the attribute \"hidden\""},
+    {"TensorInAnAttributeLater",  // the state is in the memo, and gets the tensor when it is no longer on the stack
+     Pickled("(" + Hooks() + "}q\1" + Text("a") + "]q\2sb" + "h\2" + Tensor(kFloats, 0, {4}, {1}) + "at"),
+     Code::kUnimplemented, "the attribute \"a\""},
+    {"AttributeOfADictLater", Pickled("(" + Hooks() + "}q\1b" + "h\1" + Text("hidden") + kFloats + "st"),
+     Code::kUnimplemented, "the attribute \"hidden\""},
+    {"UnknownClassAsAttributeOfADict", Pickled(Hooks() + Dict({{Text("a"), Global("my.module", "Model")}}) + "b"),
+     Code::kUnimplemented, "is not one of the names"},
+    {"NumberAsNameOfAnAttribute", Pickled(Hooks() + Dict({{Int(1), Int(1)}}) + "b"), Code::kDataLoss,
+     "an attribute whose name is not text"},
     {"SlotsOfADict", Pickled(Hooks() + Tuple({"}", "}"}) + "b"), Code::kDataLoss, "are not a dict"},
     {"CallOfStorageClass", Pickled(Call(Global("torch", "FloatStorage"), {})), Code::kDataLoss, "only name"},
     {"StateOfAGlobal", Pickled(Global("torch", "Tensor") + "}b"), Code::kDataLoss, "has none"},

@@ -107,7 +107,8 @@ class Writer:
             return b"}" + self.filled(entries, b"s", b"u")
         if kind == 3:
             made = self.call("collections.OrderedDict") + self.filled(entries, b"s", b"u")
-            return made + (b"}b" if rng.random() < 0.3 else b"")
+            attributes = b"}" + b"".join(self.text(self.word()) + item + b"s" for item in self.items(depth)) + b"b"
+            return made + (attributes if rng.random() < 0.3 else b"")
         words = [self.text(self.word()) for _ in range(3)]
         if kind == 4:
             return rng.choice([b"\x8f(" + b"".join(words) + b"\x90", b"(" + b"".join(words) + b"\x91"])

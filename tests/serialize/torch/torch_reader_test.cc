@@ -395,6 +395,14 @@ const ListedCase kListed[] = {
 INSTANTIATE_TEST_SUITE_P(Kinds, TorchListed, ::testing::ValuesIn(kListed),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(TorchReaderTest, AttributesOfDictsAreNotes) {
+  const std::string noted = Hooks() + Dict({{Text("note"), Text("x")}, {Text("_metadata"), "}"}}) + "b";
+  const absl::StatusOr<TorchReader> reader = OpenBytes(TorchZip(noted, {}));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(reader->notes(), ElementsAre("the attribute \"note\" of dicts is not read"));
+  EXPECT_THAT(reader->NotWritten(), ElementsAre("the attributes of 1 dict (\"note\")"));
+}
+
 TEST(TorchReaderTest, PartsOfOtherTensorsAreListedBelowThem) {
   const std::string tensor =
       Call(Global("torch._tensor", "_rebuild_from_type_v2"),
