@@ -1006,7 +1006,6 @@ tensorcask_room(torch
     serialize/torch/internal/tensor_walk.h
     serialize/torch/internal/torch_file.h
     serialize/torch/internal/torch_records.h
-    serialize/torch/internal/zstd_item.h
     serialize/torch/torch_reader.h
     serialize/torch/torch_writer.h
   LINK

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/read_plan.h"
-#include "tensorcask/serialize/torch/internal/zstd_item.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"

@@ -19,9 +19,12 @@
 #include "absl/status/statusor.h"
 #include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/contained_folder.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/torch/internal/dcp_metadata.h"
 #include "tensorcask/serialize/torch/torch_reader.h"
+#include "tensorcask/tensor/base/ref_counted.h"
+#include "tensorcask/tensor/buffer.h"
 
 namespace tensorcask::torch {
 
@@ -65,6 +68,12 @@ class DcpItems {
   TorchReaderOptions options_;
   std::map<std::string, File> files_;  // by name
 };
+
+// All of `source`, which is one frame of zstd or several. Memory grows with the bytes that are decoded, which are
+// charged to `quota`. Errors, after which nothing is charged: DataLoss if a frame is damaged or cut short;
+// ResourceExhausted past max_expansion times the stored bytes or past the quota; those of the source.
+absl::StatusOr<RefPtr<TensorBuffer>> DecodeZstd(const ByteSource& source, const DecodeLimits& limits,
+                                                DecodeQuota* quota);
 
 }  // namespace tensorcask::torch
 

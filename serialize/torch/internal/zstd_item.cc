@@ -1,4 +1,4 @@
-#include "tensorcask/serialize/torch/internal/zstd_item.h"
+// DecodeZstd of dcp_items.h.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/torch/internal/dcp_items.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
