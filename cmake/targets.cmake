@@ -978,6 +978,7 @@ tensorcask_room(torch
     serialize/torch/internal/rebuild.cc
     serialize/torch/internal/rebuild_tensors.cc
     serialize/torch/internal/rebuild_values.cc
+    serialize/torch/internal/sparse_indices.cc
     serialize/torch/internal/stored_tensors.cc
     serialize/torch/internal/tensor_list.cc
     serialize/torch/internal/tensor_walk.cc
@@ -1001,6 +1002,7 @@ tensorcask_room(torch
     serialize/torch/internal/rebuild.h
     serialize/torch/internal/rebuild_tensors.h
     serialize/torch/internal/rebuild_values.h
+    serialize/torch/internal/sparse_indices.h
     serialize/torch/internal/stored_tensors.h
     serialize/torch/internal/tensor_list.h
     serialize/torch/internal/tensor_walk.h

@@ -20,6 +20,7 @@
 #include "tensorcask/serialize/stored/verified_once.h"
 #include "tensorcask/serialize/torch/internal/pickle.h"
 #include "tensorcask/serialize/torch/internal/quantizer.h"
+#include "tensorcask/serialize/torch/internal/sparse_indices.h"
 #include "tensorcask/serialize/torch/internal/stored_tensors.h"
 #include "tensorcask/serialize/torch/internal/tensor_list.h"
 #include "tensorcask/serialize/torch/internal/tensor_walk.h"
@@ -212,6 +213,7 @@ class ReaderImpl {
               Annotate(status, absl::StrCat(path(), ": member ", Quoted(of.name), " at offset ", of.data_offset))});
       return absl::OkStatus();
     };
+    std::vector<bool> is_damaged(list_.entries.size());
     std::vector<size_t> others;
     ReadPlan plan;
     const std::vector<ReadPlan::Step> steps = MembersToVerify(&others);
@@ -232,9 +234,11 @@ class ReaderImpl {
         return stored::VerifyElements(*opened.source, Window(place, opened, place.layout), how_);
       }();
       if (IsResourceFailure(status)) return status;
-      if (!status.ok()) report({list_.entries[i].name, path(), list_.entries[i].offset.value_or(0), At(i, status)});
+      if (status.ok()) continue;
+      is_damaged[i] = true;
+      report(DamageOf(i, status));
     }
-    return absl::OkStatus();
+    return VerifySparse(&is_damaged, report);
   }
 
  private:
@@ -264,6 +268,11 @@ class ReaderImpl {
   absl::StatusOr<TensorPlace> Readable(size_t number) const {
     CASK_RETURN_IF_ERROR(list_.entries[number].read_status);
     return PlaceOf(file_.parts[list_.sources[number].part].pickle, list_.sources[number].object);
+  }
+
+  TorchDamage DamageOf(size_t number, const absl::Status& status) const {
+    const TorchEntry& entry = list_.entries[number];
+    return {entry.name, path(), entry.offset.value_or(0), At(number, status)};
   }
 
   absl::Status VerifyMember(size_t member) const {
@@ -447,6 +456,74 @@ class ReaderImpl {
     CASK_ASSIGN_OR_RETURN(const Layout within, Layout::Create(part.dims(), part.strides()));
     CASK_ASSIGN_OR_RETURN(const TensorView view, TensorView::Create(window.buffer(), place.dtype, within));
     return internal::CopyFromHost(view, out);
+  }
+
+  // ---- Sparse tensors -----------------------------------------------------------------------------------------------
+
+  // VerifyAll for the indices of sparse tensors, of which is_damaged[i] is false. What is read for them all together
+  // may have as many bytes as the records, inflated, and max_memory_beyond_input: a short pickle may make many tensors
+  // of the same indices.
+  absl::Status VerifySparse(std::vector<bool>* is_damaged, absl::FunctionRef<void(const TorchDamage&)> report) const {
+    if (std::none_of(list_.entries.begin(), list_.entries.end(),
+                     [](const TorchEntry& entry) { return entry.encoding == "sparse"; })) {
+      return absl::OkStatus();
+    }
+    absl::flat_hash_map<std::pair<size_t, Ref>, std::vector<size_t>> entries;  // the numbers of those of an object
+    for (size_t i = 0; i < list_.entries.size(); ++i) {
+      entries[{list_.sources[i].part, list_.sources[i].object}].push_back(i);
+    }
+    uint64_t backed = file_.source->size_bytes();
+    for (const ZipMember& member : file_.members) {
+      if (member.deflated) backed = CheckedAdd(backed, member.size_bytes).value_or(DecodeQuota::kTooMany);
+    }
+    DecodeQuota quota = DecodeQuota::ForUnbacked(options_.limits, backed);
+    for (size_t i = 0; i < list_.entries.size(); ++i) {
+      const size_t part = list_.sources[i].part;
+      const Ref object = list_.sources[i].object;
+      if (list_.entries[i].encoding != "sparse" || entries[{part, object}].front() != i) continue;
+      const Pickle& pickle = file_.parts[part].pickle;
+      const PickledTensor& sparse = pickle.tensors[pickle.object(object).index];
+      std::vector<size_t> of_indices;  // the first entry of each tensor with indices
+      for (size_t k = 0; k < NumIndexParts(pickle, sparse); ++k) {
+        const std::vector<size_t>& found = entries[{part, pickle.items(sparse.parts)[k]}];
+        if (found.empty() || (*is_damaged)[found.front()] || !list_.entries[found.front()].read_status.ok()) break;
+        of_indices.push_back(found.front());
+      }
+      if (of_indices.empty() || of_indices.size() < NumIndexParts(pickle, sparse)) continue;
+      size_t wrong = 0;
+      const absl::Status status = CheckSparse(pickle, sparse, of_indices, &quota, &wrong);
+      if (status.ok()) continue;
+      if (IsResourceFailure(status)) return status;
+      for (const size_t number : entries[{part, pickle.items(sparse.parts)[wrong]}]) {
+        (*is_damaged)[number] = true;
+        report(DamageOf(number, status));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Requires: the entries `of_indices` can be read. Sets *wrong as CheckSparseIndices does.
+  absl::Status CheckSparse(const Pickle& pickle, const PickledTensor& sparse, absl::Span<const size_t> of_indices,
+                           DecodeQuota* quota, size_t* wrong) const {
+    std::vector<IndexReader> readers;
+    for (const size_t number : of_indices) {
+      *wrong = readers.size();
+      CASK_ASSIGN_OR_RETURN(const TensorPlace place, Readable(number));
+      const Record& record = RecordOf(number, place);
+      const uint64_t elements = CheckedMul(static_cast<uint64_t>(place.layout.num_elements()), place.element_bytes)
+                                    .value_or(DecodeQuota::kTooMany);
+      const uint64_t inflated = IsDeflated(record) ? file_.members[record.member].size_bytes : 0;
+      CASK_RETURN_IF_ERROR(quota->Charge(std::max(elements, inflated)));
+      CASK_ASSIGN_OR_RETURN(const Opened opened, OpenRecord(record, /*verify=*/false, place.size_bytes()));
+      readers.push_back(
+          [this, place, opened](const Layout& layout, const TensorSlice& slice) -> absl::StatusOr<Tensor> {
+            TensorPlace part = place;
+            part.layout = layout;
+            CASK_ASSIGN_OR_RETURN(const TensorShape shape, slice.Apply(layout.shape()));
+            return Make(part, opened, &slice, shape);
+          });
+    }
+    return CheckSparseIndices(pickle, sparse, readers, wrong);
   }
 
   // ---- Metadata -----------------------------------------------------------------------------------------------------

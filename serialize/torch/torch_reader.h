@@ -153,8 +153,9 @@ class TorchReader {
   // The metadata of a tensor: requires_grad; scale and zero point of quantized tensors as attributes.
   absl::StatusOr<TensorMetadata> Metadata(absl::string_view name) const;
 
-  // Reads all records, and calls report(damage) for each tensor whose checksum or bools are wrong, and each other
-  // record whose checksum is. Errors: only what prevents it from checking.
+  // Reads all records, and calls report(damage) for each tensor whose checksum or bools are wrong, for each other
+  // record whose checksum is, and for each tensor with indices of a sparse tensor that are outside of its shape or out
+  // of order. Errors: only what prevents it from checking.
   absl::Status VerifyAll(absl::FunctionRef<void(const TorchDamage&)> report) const;
 
  private:

@@ -395,6 +395,284 @@ const ListedCase kListed[] = {
 INSTANTIATE_TEST_SUITE_P(Kinds, TorchListed, ::testing::ValuesIn(kListed),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// ---- Indices of sparse tensors --------------------------------------------------------------------------------------
+
+struct Ints {
+  std::vector<int32_t> dims;
+  std::vector<int64_t> values;
+  bool is_int32 = false;
+  std::vector<int32_t> strides = {};  // in the storage; empty: row-major
+};
+
+std::vector<int32_t> RowMajor(const std::vector<int32_t>& dims) {
+  std::vector<int32_t> strides(dims.size(), 1);
+  for (size_t i = dims.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * std::max(dims[i - 1], 1);
+  return strides;
+}
+
+// A file with the sparse tensor "s". The values are zeros.
+std::string SparseFile(const std::string& layout, const std::vector<Ints>& indices, const std::vector<int32_t>& values,
+                       const std::vector<int32_t>& size, const Items& more = {}, int deflate_level = 0) {
+  Storages storages;
+  Items parts;
+  for (const Ints& of : indices) {
+    std::string bytes;
+    for (const int64_t value : of.values) bytes += of.is_int32 ? Bytes(static_cast<int32_t>(value)) : Bytes(value);
+    const std::string key = std::to_string(storages.size());
+    parts.push_back(Tensor(Storage(of.is_int32 ? "IntStorage" : "LongStorage", key, static_cast<int>(of.values.size())),
+                           0, of.dims, of.strides.empty() ? RowMajor(of.dims) : of.strides));
+    storages.emplace_back(key, bytes);
+  }
+  int32_t count = 1;
+  for (const int32_t dim : values) count *= dim;
+  parts.push_back(Tensor(Storage("FloatStorage", "v", count), 0, values, RowMajor(values)));
+  storages.emplace_back("v", std::string(static_cast<size_t>(count) * 4, '\0'));
+  parts.push_back(Call(Global("torch", "Size"), {Numbers(size)}));
+  parts.insert(parts.end(), more.begin(), more.end());
+  return TorchZip(
+      Dict({{Text("s"), Call(Global("torch._utils", "_rebuild_sparse_tensor"),
+                             {Call(Global("torch.serialization", "_get_layout"), {Text(layout)}), Tuple(parts)})}}),
+      storages, {}, deflate_level);
+}
+
+// The damage that VerifyAll finds.
+std::vector<std::string> DamageOf(const std::string& file) {
+  const absl::StatusOr<TorchReader> reader = OpenBytes(file);
+  if (!reader.ok()) return {std::string(reader.status().message())};
+  std::vector<std::string> found;
+  EXPECT_TRUE(reader->VerifyAll([&](const TorchDamage& damage) { found.emplace_back(damage.status.message()); }).ok());
+  return found;
+}
+
+struct SparseCase {
+  const char* name;
+  const char* layout;
+  std::vector<Ints> indices;
+  std::vector<int32_t> values;
+  std::vector<int32_t> size;
+  const char* says;  // "": nothing
+  bool is_coalesced = false;
+};
+
+class SparseIndices : public ::testing::TestWithParam<SparseCase> {};
+
+TEST_P(SparseIndices, AreChecked) {
+  const SparseCase& row = GetParam();
+  for (const bool is_int32 : {false, true}) {
+    for (const int deflate_level : {0, 6}) {
+      std::vector<Ints> indices = row.indices;
+      for (Ints& of : indices) of.is_int32 = of.is_int32 || is_int32;
+      Items more;
+      if (row.is_coalesced) more.push_back(Bool(true));
+      const std::vector<std::string> damage =
+          DamageOf(SparseFile(row.layout, indices, row.values, row.size, more, deflate_level));
+      if (*row.says == '\0') {
+        EXPECT_THAT(damage, IsEmpty());
+      } else {
+        EXPECT_THAT(damage, ElementsAre(HasSubstr(row.says)));
+      }
+    }
+  }
+}
+
+const SparseCase kSparse[] = {
+    {"Coo", "torch.sparse_coo", {{{2, 3}, {0, 1, 0, 2, 0, 2}}}, {3}, {2, 3}, ""},
+    {"CooWithDenseAxes", "torch.sparse_coo", {{{1, 2}, {4, 0}}}, {2, 7}, {5, 7}, ""},
+    {"CooOfNothing", "torch.sparse_coo", {{{2, 0}, {}}}, {0}, {0, 3}, ""},
+    {"CooWithoutSparseAxes", "torch.sparse_coo", {{{0, 2}, {}}}, {2, 3}, {3}, ""},
+    {"CooTransposed", "torch.sparse_coo", {{{2, 3}, {0, 2, 1, 0, 0, 2}, false, {1, 2}}}, {3}, {2, 3}, ""},
+    {"CooTransposedOutside",
+     "torch.sparse_coo",
+     {{{2, 3}, {0, 2, 1, 0, 2, 1}, false, {1, 2}}},
+     {3},
+     {2, 3},
+     "index [0,2] is 2; wanted 0 to 1 for a sparse tensor [2,3]"},
+    {"CooWithGaps", "torch.sparse_coo", {{{2, 2}, {0, 9, 1, 9, 0, 9, 2}, false, {4, 2}}}, {2}, {2, 3}, ""},
+    {"CooRepeated", "torch.sparse_coo", {{{2, 4}, {1}, false, {0, 0}}}, {4}, {2, 3}, ""},
+    {"CooTooLarge", "torch.sparse_coo", {{{2, 2}, {0, 99, 2, 0}}}, {2}, {2, 3}, "m.pt: tensor \"s.indices\""},
+    {"CooTooLargePosition",
+     "torch.sparse_coo",
+     {{{2, 2}, {0, 99, 2, 0}}},
+     {2},
+     {2, 3},
+     ": index [0,1] is 99; wanted 0 to 1 for a sparse tensor [2,3]"},
+    {"CooNegative", "torch.sparse_coo", {{{2, 2}, {0, 1, 2, -1}}}, {2}, {2, 3}, "index [1,1] is -1; wanted 0 to 2"},
+    {"CooOfAnAxisWithoutElements",
+     "torch.sparse_coo",
+     {{{2, 1}, {0, 0}}},
+     {1},
+     {0, 3},
+     "index [0,0] is 0; wanted none"},
+    {"CooOfTooFewAxes",
+     "torch.sparse_coo",
+     {{{1, 2}, {0, 1}}},
+     {2},
+     {2, 3},
+     "has the shape [1,2]; wanted [sparse axes, number of values] for the values [2] of a sparse tensor [2,3]"},
+    {"CooOfTooManyAxes", "torch.sparse_coo", {{{3, 2}, {0, 1, 0, 1, 0, 1}}}, {2}, {2, 3}, "has the shape [3,2]"},
+    {"CooOfOneAxis", "torch.sparse_coo", {{{2}, {0, 1}}}, {2}, {2}, "has the shape [2]"},
+    {"CooOfFewerValues", "torch.sparse_coo", {{{2, 2}, {0, 1, 0, 1}}}, {3}, {2, 3}, "has the shape [2,2]"},
+    {"CooOfOtherDenseAxes", "torch.sparse_coo", {{{1, 2}, {0, 1}}}, {2, 6}, {5, 7}, "has the shape [1,2]"},
+    {"CooOfScalarValues", "torch.sparse_coo", {{{2, 1}, {0, 1}}}, {}, {2, 3}, "has the shape [2,1]"},
+    {"Coalesced", "torch.sparse_coo", {{{2, 3}, {0, 0, 1, 0, 2, 1}}}, {3}, {2, 3}, "", true},
+    {"CoalescedTwice",
+     "torch.sparse_coo",
+     {{{2, 3}, {0, 1, 1, 2, 1, 1}}},
+     {3},
+     {2, 3},
+     "column 2 is [1,1] after [1,1]; the columns of a coalesced tensor ascend",
+     true},
+    {"CoalescedFalling",
+     "torch.sparse_coo",
+     {{{2, 2}, {1, 0, 0, 2}}},
+     {2},
+     {2, 3},
+     "column 1 is [0,2] after [1,0]",
+     true},
+    {"Csr", "torch.sparse_csr", {{{3}, {0, 2, 3}}, {{3}, {0, 2, 1}}}, {3}, {2, 3}, ""},
+    {"CsrOfNothing", "torch.sparse_csr", {{{3}, {0, 0, 0}}, {{0}, {}}}, {0}, {2, 3}, ""},
+    {"CsrWithoutRows", "torch.sparse_csr", {{{1}, {0}}, {{0}, {}}}, {0}, {0, 3}, ""},
+    {"CsrWithDenseAxes", "torch.sparse_csr", {{{3}, {0, 1, 2}}, {{2}, {0, 2}}}, {2, 5}, {2, 3, 5}, ""},
+    {"CsrInBatches", "torch.sparse_csr", {{{2, 3}, {0, 1, 2, 0, 2, 2}}, {{2, 2}, {0, 2, 0, 1}}}, {2, 2}, {2, 2, 3}, ""},
+    {"CsrInNoBatches", "torch.sparse_csr", {{{0, 3}, {}}, {{0, 2}, {}}}, {0, 2}, {0, 2, 3}, ""},
+    {"CsrWithGaps",
+     "torch.sparse_csr",
+     {{{3}, {0, 9, 1, 9, 2}, false, {2}}, {{2}, {0, 9, 9, 2}, false, {3}}},
+     {2},
+     {2, 3},
+     ""},
+    {"CsrInBatchesTransposed",
+     "torch.sparse_csr",
+     {{{2, 3}, {0, 0, 1, 2, 2, 2}, false, {1, 2}}, {{2, 2}, {0, 0, 2, 1}, false, {1, 2}}},
+     {2, 2},
+     {2, 2, 3},
+     ""},
+    {"CsrInBatchesTransposedOutside",
+     "torch.sparse_csr",
+     {{{2, 3}, {0, 0, 1, 2, 2, 2}, false, {1, 2}}, {{2, 2}, {0, 0, 2, 3}, false, {1, 2}}},
+     {2, 2},
+     {2, 2, 3},
+     "tensor \"s.plain_indices\""},
+    {"CsrStart",
+     "torch.sparse_csr",
+     {{{3}, {1, 1, 2}}, {{2}, {0, 2}}},
+     {2},
+     {2, 3},
+     ": index [0] is 1; wanted 0 for a sparse tensor [2,3]"},
+    {"CsrEnd", "torch.sparse_csr", {{{3}, {0, 1, 1}}, {{2}, {0, 2}}}, {2}, {2, 3}, ": index [2] is 1; wanted 2 for"},
+    {"CsrPastTheEnd",
+     "torch.sparse_csr",
+     {{{3}, {0, 1, 3}}, {{2}, {0, 2}}},
+     {2},
+     {2, 3},
+     "tensor \"s.compressed_indices\""},
+    {"CsrFalls",
+     "torch.sparse_csr",
+     {{{4}, {0, 2, 1, 2}}, {{2}, {0, 2}}},
+     {2},
+     {3, 3},
+     ": index [2] is 1; wanted 2 for a sparse tensor [3,3]"},
+    {"CsrFar", "torch.sparse_csr", {{{3}, {0, 5, 2}}, {{2}, {0, 2}}}, {2}, {2, 3}, ": index [1] is 5; wanted 0 to 2"},
+    {"CsrNegative", "torch.sparse_csr", {{{3}, {0, -1, 2}}, {{2}, {0, 2}}}, {2}, {2, 3}, "[1] is -1; wanted 0 to 2"},
+    {"CsrColumn",
+     "torch.sparse_csr",
+     {{{3}, {0, 1, 2}}, {{2}, {0, 3}}},
+     {2},
+     {2, 3},
+     ": index [1] is 3; wanted 0 to 2 for a sparse tensor [2,3]"},
+    {"CsrNegativeColumn",
+     "torch.sparse_csr",
+     {{{3}, {0, 1, 2}}, {{2}, {-1, 2}}},
+     {2},
+     {2, 3},
+     "[0] is -1; wanted 0 to 2"},
+    {"CsrColumnTwice", "torch.sparse_csr", {{{3}, {0, 2, 2}}, {{2}, {1, 1}}}, {2}, {2, 3}, "[1] is 1; wanted 2 for"},
+    {"CsrColumnsFall", "torch.sparse_csr", {{{3}, {0, 2, 2}}, {{2}, {2, 0}}}, {2}, {2, 3}, "[1] is 0; wanted none"},
+    {"CsrInBatchesEnd",
+     "torch.sparse_csr",
+     {{{2, 3}, {0, 1, 2, 0, 2, 1}}, {{2, 2}, {0, 2, 0, 1}}},
+     {2, 2},
+     {2, 2, 3},
+     ": index [1,2] is 1; wanted 2 for"},
+    {"CsrInBatchesColumn",
+     "torch.sparse_csr",
+     {{{2, 3}, {0, 1, 2, 0, 2, 2}}, {{2, 2}, {0, 2, 0, 3}}},
+     {2, 2},
+     {2, 2, 3},
+     ": index [1,1] is 3; wanted 1 to 2 for a sparse tensor [2,2,3]"},
+    {"CsrWithoutRowsAndWithValues", "torch.sparse_csr", {{{1}, {1}}, {{1}, {0}}}, {1}, {0, 3}, "[0] is 1; wanted none"},
+    {"CsrOfOtherRows",
+     "torch.sparse_csr",
+     {{{4}, {0, 1, 2, 2}}, {{2}, {0, 2}}},
+     {2},
+     {2, 3},
+     "has the shape [4]; wanted one that fits plain indices [2] for the values [2] of a sparse tensor [2,3]"},
+    {"CsrOfOtherValues", "torch.sparse_csr", {{{3}, {0, 1, 2}}, {{2}, {0, 2}}}, {3}, {2, 3}, "has the shape [3]"},
+    {"CsrOfOtherBatches",
+     "torch.sparse_csr",
+     {{{2, 3}, {0, 1, 2, 0, 2, 2}}, {{2, 2}, {0, 2, 0, 1}}},
+     {1, 2},
+     {2, 2, 3},
+     "has the shape [2,3]"},
+    {"CsrWithoutIndices", "torch.sparse_csr", {{{0}, {}}, {{0}, {}}}, {0}, {2, 3}, "has the shape [0]"},
+    {"CsrOfScalars", "torch.sparse_csr", {{{}, {0}}, {{}, {0}}}, {1}, {2, 3}, "has the shape []"},
+    {"CsrOfOneAxis", "torch.sparse_csr", {{{3}, {0, 1, 2}}, {{2}, {0, 2}}}, {2}, {2}, "has the shape [3]"},
+    {"Csc", "torch.sparse_csc", {{{4}, {0, 1, 1, 2}}, {{2}, {1, 0}}}, {2}, {2, 3}, ""},
+    {"CscRow", "torch.sparse_csc", {{{4}, {0, 1, 1, 2}}, {{2}, {1, 2}}}, {2}, {2, 3}, "[1] is 2; wanted 0 to 1"},
+    {"CscEnd", "torch.sparse_csc", {{{4}, {0, 1, 1, 1}}, {{2}, {1, 0}}}, {2}, {2, 3}, "[3] is 1; wanted 2"},
+    {"Bsr", "torch.sparse_bsr", {{{3}, {0, 1, 2}}, {{2}, {0, 1}}}, {2, 2, 3}, {4, 6}, ""},
+    {"BsrColumn",
+     "torch.sparse_bsr",
+     {{{3}, {0, 1, 2}}, {{2}, {0, 2}}},
+     {2, 2, 3},
+     {4, 6},
+     "[1] is 2; wanted 0 to 1 for a sparse tensor [4,6]"},
+    {"BsrOfOtherBlocks", "torch.sparse_bsr", {{{3}, {0, 1, 2}}, {{2}, {0, 1}}}, {2, 2, 4}, {4, 6}, "has the shape [3]"},
+    {"BsrOfEmptyBlocks", "torch.sparse_bsr", {{{1}, {0}}, {{0}, {}}}, {0, 0, 3}, {0, 6}, "has the shape [1]"},
+    {"BsrInBatches", "torch.sparse_bsr", {{{2, 3}, {0, 1, 1, 0, 0, 1}}, {{2, 1}, {1, 0}}}, {2, 1, 2, 3}, {2, 4, 6}, ""},
+    {"Bsc", "torch.sparse_bsc", {{{4}, {0, 1, 1, 2}}, {{2}, {1, 0}}}, {2, 2, 2}, {4, 6}, ""},
+    {"BscRow", "torch.sparse_bsc", {{{4}, {0, 1, 1, 2}}, {{2}, {1, 2}}}, {2, 2, 2}, {4, 6}, "[1] is 2; wanted 0 to 1"},
+    {"BscStart", "torch.sparse_bsc", {{{4}, {1, 1, 1, 2}}, {{2}, {1, 0}}}, {2, 2, 2}, {4, 6}, "[0] is 1; wanted 0"},
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, SparseIndices, ::testing::ValuesIn(kSparse),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(TorchReaderTest, IndicesOfTwoDTypesAreDamage) {
+  EXPECT_THAT(DamageOf(SparseFile("torch.sparse_csr", {{{3}, {0, 1, 2}, true}, {{2}, {0, 2}, false}}, {2}, {2, 3})),
+              ElementsAre(HasSubstr("\"s.plain_indices\"")));
+}
+
+// More indices than are read at once; the wrong one is in the second block.
+TEST(TorchReaderTest, ManyIndicesAreCheckedInBlocks) {
+  constexpr int32_t kCount = 70000;
+  Ints coordinates = {{1, kCount}, {}};
+  Ints rows = {{kCount + 1}, {}};
+  Ints columns = {{kCount}, std::vector<int64_t>(kCount, 0)};
+  for (int64_t i = 0; i <= kCount; ++i) rows.values.push_back(i);
+  coordinates.values.assign(rows.values.begin(), rows.values.end() - 1);
+  EXPECT_THAT(DamageOf(SparseFile("torch.sparse_coo", {coordinates}, {kCount}, {kCount}, {Bool(true)})), IsEmpty());
+  EXPECT_THAT(DamageOf(SparseFile("torch.sparse_csr", {rows, columns}, {kCount}, {kCount, 1})), IsEmpty());
+  coordinates.values[69999] = kCount;
+  columns.values[69998] = 1;
+  EXPECT_THAT(DamageOf(SparseFile("torch.sparse_coo", {coordinates}, {kCount}, {kCount}, {Bool(true)})),
+              ElementsAre(HasSubstr("index [0,69999] is 70000; wanted 0 to 69999")));
+  EXPECT_THAT(DamageOf(SparseFile("torch.sparse_csr", {rows, columns}, {kCount}, {kCount, 1})),
+              ElementsAre(HasSubstr("index [69998] is 1; wanted 0 for")));
+}
+
+// A few bytes that stand for 2^40 indices.
+TEST(TorchReaderTest, RepeatedIndicesHaveALimit) {
+  EXPECT_THAT(DamageOf(SparseFile("torch.sparse_coo", {{{1 << 20, 1 << 20}, {0}, false, {0, 0}}}, {0}, {2, 3})),
+              ElementsAre(HasSubstr("max_memory_beyond_input")));
+}
+
+TEST(TorchReaderTest, ADamagedIndexTensorHasOneReport) {
+  std::string file = SparseFile("torch.sparse_coo", {{{1, 2}, {0, 99}}}, {2}, {3});
+  const std::string bytes = Bytes(int64_t{0}) + Bytes(int64_t{99});
+  file[file.find(bytes)] ^= 8;
+  EXPECT_THAT(DamageOf(file), ElementsAre(HasSubstr("CRC-32")));
+}
+
 TEST(TorchReaderTest, AttributesOfDictsAreNotes) {
   const std::string noted = Hooks() + Dict({{Text("note"), Text("x")}, {Text("_metadata"), "}"}}) + "b";
   const absl::StatusOr<TorchReader> reader = OpenBytes(TorchZip(noted, {}));
