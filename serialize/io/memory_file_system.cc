@@ -1,7 +1,9 @@
 #include "tensorcask/serialize/io/memory_file_system.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -46,11 +48,18 @@ std::shared_ptr<char> AllocatePages(size_t bytes) {
   return std::shared_ptr<char>(static_cast<char*>(pages), [](char* freed) { ::operator delete(freed, kAlignment); });
 }
 
+// No two files have one number, also if the first is gone.
+uint64_t NextFileNumber() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 }  // namespace
 
 // The bytes move only when they outgrow their memory, and a mapping keeps the old memory. So Append never changes
 // mapped bytes.
 struct MemoryFileSystem::File {
+  const uint64_t number = NextFileNumber();
   std::shared_ptr<char> bytes;
   bool locked = false;
   int shared_locks = 0;
@@ -122,7 +131,7 @@ IoResult MemoryFileSystem::CheckNewName(const std::string& path) const {
 FileInfo MemoryFileSystem::InfoOf(const File& file) {
   FileInfo info;
   info.size_bytes = file.size;
-  info.id = {1, reinterpret_cast<uintptr_t>(&file)};
+  info.id = {1, file.number};
   return info;
 }
 
