@@ -965,6 +965,7 @@ tensorcask_room(safetensors
 tensorcask_room(torch
   SOURCES
     serialize/torch/dcp_reader.cc
+    serialize/torch/internal/dcp_boxes.cc
     serialize/torch/internal/dcp_items.cc
     serialize/torch/internal/dcp_metadata.cc
     serialize/torch/internal/dcp_values.cc

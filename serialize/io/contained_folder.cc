@@ -1,11 +1,13 @@
 #include "tensorcask/serialize/io/contained_folder.h"
 
 #include <cerrno>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/internal/retry.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -98,6 +100,29 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> ContainedFolder::Open(absl::st
         path, ": is a link, or lies behind one, that is not followed: it may lead to another place than the folder"));
   }
   return SourceOfHandle(path, handle, options_);
+}
+
+absl::StatusOr<std::shared_ptr<const ByteSource>> ContainedFiles::Open(const std::string& name) const {
+  constexpr size_t kMostKeptOpen = 64;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = files_.find(name);
+  if (found != files_.end()) {
+    if (std::shared_ptr<const ByteSource> open = found->second.source.lock()) return open;
+  }
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> opened, folder_.Open(name));
+  const FileId id = DescribeOpenFile(*opened).value_or(FileInfo()).id;
+  if (found == files_.end()) {
+    files_.emplace(name, File{opened, id, opened->size_bytes()});
+  } else {
+    File& file = found->second;
+    if (file.size_bytes != opened->size_bytes() || (file.id.is_known() && !file.id.Is(id))) {
+      return absl::DataLossError(absl::StrCat(opened->name(), ": was replaced since it was first opened"));
+    }
+    file.source = opened;
+  }
+  if (kept_open_.size() == kMostKeptOpen) kept_open_.pop_front();
+  kept_open_.push_back(opened);
+  return opened;
 }
 
 }  // namespace tensorcask

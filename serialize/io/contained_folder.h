@@ -15,8 +15,13 @@
 #ifndef TENSORCASK_SERIALIZE_IO_CONTAINED_FOLDER_H_
 #define TENSORCASK_SERIALIZE_IO_CONTAINED_FOLDER_H_
 
+#include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,6 +61,31 @@ class ContainedFolder {
   ReadOptions options_;
   IoResult folder_ = -1;
   std::vector<IoResult> targets_;  // where a link may lead
+};
+
+// The files of a folder, opened as they are read. There may be more of them than a process may open: those that were
+// opened last stay open, and the others for as long as they are used. A name means the same file for as long as the
+// object lives, so that what is read is never half of one training step and half of another. Safe from several threads.
+class ContainedFiles {
+ public:
+  explicit ContainedFiles(ContainedFolder folder) : folder_(std::move(folder)) {}
+
+  const ContainedFolder& folder() const { return folder_; }
+
+  // Errors: those of ContainedFolder::Open; DataLoss, naming the path, if the name leads to another file than before.
+  absl::StatusOr<std::shared_ptr<const ByteSource>> Open(const std::string& name) const;
+
+ private:
+  struct File {
+    std::weak_ptr<const ByteSource> source;
+    FileId id;
+    uint64_t size_bytes = 0;
+  };
+
+  const ContainedFolder folder_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, File> files_;                        // those that were opened, by name
+  mutable std::deque<std::shared_ptr<const ByteSource>> kept_open_;  // the last ones come last
 };
 
 }  // namespace tensorcask

@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
-#include <mutex>
-#include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -58,12 +54,6 @@ absl::StatusOr<std::string> MetadataPathOf(const std::string& path, const ReadOp
                                           " and no ", kDcpMetadataFile,
                                           ", which is written last: the checkpoint is not finished, or not all of it "
                                           "was copied"));
-}
-
-uint64_t BytesOf(const DcpTensor& tensor, const stored::Box& box) {
-  uint64_t bytes = ElementSize(tensor.dtype);
-  for (const int64_t size : box.sizes) bytes *= static_cast<uint64_t>(size);
-  return bytes;
 }
 
 }  // namespace
@@ -176,7 +166,7 @@ class DcpReaderImpl {
         return objects_[source.number]->Map(objects_[source.number]->entries()[source.part].name);
       }
       CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file,
-                            OpenBox(*stored, 0, BytesOf(*stored, stored->boxes[0])));
+                            boxes_.Open(*stored, 0, DcpBoxes::BytesOf(*stored, 0)));
       return file->Map("");
     };
     absl::StatusOr<Tensor> tensor = map();
@@ -193,10 +183,10 @@ class DcpReaderImpl {
       }
       const DcpTensor& tensor = metadata_.tensors[source.number];
       if (stored::AreRows(tensor.shape, tensor.boxes)) {
-        return std::unique_ptr<ElementStream>(new RowStream(this, number, tensor));
+        return boxes_.OpenRows(tensor, [this, number](const absl::Status& status) { return At(number, status); });
       }
       if (options_.verify) {
-        for (size_t box = 0; box < tensor.boxes.size(); ++box) CASK_RETURN_IF_ERROR(VerifyBox(tensor, box));
+        for (size_t box = 0; box < tensor.boxes.size(); ++box) CASK_RETURN_IF_ERROR(boxes_.Verify(tensor, box));
       }
       return std::unique_ptr<ElementStream>();
     };
@@ -216,7 +206,7 @@ class DcpReaderImpl {
       const DcpTensor& tensor = metadata_.tensors[source.number];
       for (size_t box = 0; IsQuantized(tensor.dtype) && tensor.status.ok() && box < tensor.boxes.size(); ++box) {
         CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file,
-                              OpenBox(tensor, box, BytesOf(tensor, tensor.boxes[box])));
+                              boxes_.Open(tensor, box, DcpBoxes::BytesOf(tensor, box)));
         CASK_ASSIGN_OR_RETURN(TensorMetadata of_box, file->Metadata(""));
         if (box > 0 && of_box.attributes != metadata.attributes) {
           return absl::UnimplementedError("its boxes are quantized with different scales");
@@ -234,7 +224,7 @@ class DcpReaderImpl {
   absl::Status VerifyAll(absl::FunctionRef<void(const TorchDamage&)> report) const {
     std::vector<absl::Status> of_objects(objects_.size());
     for (size_t i = 0; i < objects_.size(); ++i) {
-      if (objects_[i] != nullptr) of_objects[i] = VerifyFile(*objects_[i]);
+      if (objects_[i] != nullptr) of_objects[i] = DcpItems::Verify(*objects_[i]);
       if (IsResourceFailure(of_objects[i])) return of_objects[i];
     }
     for (size_t i = 0; i < entries_.size(); ++i) {
@@ -251,7 +241,7 @@ class DcpReaderImpl {
       } else if (status.ok()) {
         const DcpTensor& tensor = metadata_.tensors[source.number];
         for (size_t box = 0; box < tensor.boxes.size() && status.ok(); ++box) {
-          status = VerifyBox(tensor, box);
+          status = boxes_.Verify(tensor, box);
           file = items_.PathOf(tensor.items[box]);
           offset = tensor.items[box].offset;
         }
@@ -277,76 +267,12 @@ class DcpReaderImpl {
     size_t part = 0;    // the number among the tensors of a value
   };
 
-  // The boxes of a tensor, one after the other.
-  class RowStream final : public ElementStream {
-   public:
-    RowStream(const DcpReaderImpl* reader, size_t number, const DcpTensor& tensor)
-        : reader_(reader), number_(number), tensor_(tensor) {
-      for (size_t box = 0; box < tensor.boxes.size(); ++box) {
-        if (!stored::IsEmpty(tensor.boxes[box])) order_.push_back(box);
-      }
-      if (tensor.shape.rank() == 0) return;
-      std::sort(order_.begin(), order_.end(),
-                [&](size_t a, size_t b) { return tensor.boxes[a].offsets[0] < tensor.boxes[b].offsets[0]; });
-    }
-
-    absl::Status Read(absl::Span<char> out) override {
-      while (!out.empty()) {
-        if (left_ == 0) CASK_RETURN_IF_ERROR(reader_->At(number_, Next()));
-        if (left_ == 0) return reader_->At(number_, absl::InvalidArgumentError("fewer elements are left"));
-        const size_t count = static_cast<size_t>(std::min<uint64_t>(left_, out.size()));
-        if (stream_ != nullptr) {
-          CASK_RETURN_IF_ERROR(reader_->At(number_, stream_->Read(out.subspan(0, count))));
-        } else {
-          std::memcpy(out.data(), whole_->bytes().data() + (whole_bytes_ - left_), count);
-        }
-        left_ -= count;
-        out.remove_prefix(count);
-      }
-      return absl::OkStatus();
-    }
-
-    absl::Status Finish() override {
-      do {
-        CASK_RETURN_IF_ERROR(reader_->At(number_, Next()));
-      } while (left_ > 0);
-      return absl::OkStatus();
-    }
-
-   private:
-    // Ends the box that is open, and opens the next. left_ is 0 if there is none.
-    absl::Status Next() {
-      left_ = 0;
-      if (stream_ != nullptr) CASK_RETURN_IF_ERROR(stream_->Finish());
-      stream_ = nullptr;
-      whole_.reset();
-      file_ = nullptr;
-      if (next_ == order_.size()) return absl::OkStatus();
-      const size_t box = order_[next_++];
-      CASK_ASSIGN_OR_RETURN(file_, reader_->OpenBox(tensor_, box, BytesOf(tensor_, tensor_.boxes[box])));
-      CASK_ASSIGN_OR_RETURN(stream_, file_->OpenStream(""));
-      if (stream_ == nullptr) {
-        CASK_ASSIGN_OR_RETURN(whole_, file_->Read(""));
-      }
-      left_ = BytesOf(tensor_, tensor_.boxes[box]);
-      whole_bytes_ = left_;
-      return absl::OkStatus();
-    }
-
-    const DcpReaderImpl* const reader_;
-    const size_t number_;
-    const DcpTensor& tensor_;
-    std::vector<size_t> order_;  // boxes that have elements, from the first row on
-    size_t next_ = 0;
-    std::shared_ptr<const TorchReader> file_;
-    std::unique_ptr<ElementStream> stream_;  // for the box that is open; null: `whole_` has it
-    std::optional<Tensor> whole_;
-    uint64_t whole_bytes_ = 0;
-    uint64_t left_ = 0;  // bytes of the box that is open
-  };
-
   DcpReaderImpl(std::string path, DcpMetadata metadata, DcpItems items, const TorchReaderOptions& options)
-      : path_(std::move(path)), metadata_(std::move(metadata)), items_(std::move(items)), options_(options) {}
+      : path_(std::move(path)),
+        metadata_(std::move(metadata)),
+        items_(std::move(items)),
+        options_(options),
+        boxes_(&items_, options) {}
 
   absl::Status At(size_t number, const absl::Status& status) const {
     if (status.ok()) return status;
@@ -393,7 +319,7 @@ class DcpReaderImpl {
   absl::Status CheckBox(const DcpTensor& tensor, size_t box) {
     const DcpItem& item = tensor.items[box];
     CASK_RETURN_IF_ERROR(items_.Check(item));
-    const uint64_t wanted = BytesOf(tensor, tensor.boxes[box]);
+    const uint64_t wanted = DcpBoxes::BytesOf(tensor, box);
     if (DcpItems::IsCompressed(item) || item.size_bytes >= wanted) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat("the box at [", absl::StrJoin(tensor.boxes[box].offsets, ","), "] has ",
                                             wanted, " bytes; its file at ", item.offset, " of ", items_.PathOf(item),
@@ -505,38 +431,6 @@ class DcpReaderImpl {
     return absl::OkStatus();
   }
 
-  // ---- Boxes --------------------------------------------------------------------------------------------------------
-
-  // The file of a box, of which a few stay open. A file that is compressed is decoded: within the limit for what goes
-  // beyond its size and the `wanted` bytes.
-  absl::StatusOr<std::shared_ptr<const TorchReader>> OpenBox(const DcpTensor& tensor, size_t box,
-                                                             uint64_t wanted) const {
-    constexpr size_t kMostOpen = 256;
-    const DcpItem& item = tensor.items[box];
-    {
-      const std::lock_guard<std::mutex> lock(open_mutex_);
-      if (const auto found = open_.find(&item); found != open_.end()) return found->second;
-    }
-    DecodeQuota decoded =
-        DecodeQuota::ForUnbacked(options_.limits, CheckedAdd(item.size_bytes, wanted).value_or(item.size_bytes));
-    CASK_ASSIGN_OR_RETURN(std::shared_ptr<const TorchReader> reader, items_.Open(item, &decoded));
-    const std::vector<int64_t>& sizes = tensor.boxes[box].sizes;
-    const std::string place = absl::StrCat("the file at ", item.offset, " of ", items_.PathOf(item));
-    if (reader->has_names()) return absl::DataLossError(absl::StrCat(place, " has something that is not one tensor"));
-    const TorchEntry& entry = reader->entries()[0];
-    if (entry.dtype != tensor.dtype || entry.shape.dims() != absl::MakeConstSpan(sizes)) {
-      return absl::DataLossError(absl::StrCat(place, " has ", DTypeName(entry.dtype), " ", entry.shape.ToString(),
-                                              "; the metadata says ", DTypeName(tensor.dtype), " [",
-                                              absl::StrJoin(sizes, ","), "]"));
-    }
-    CASK_RETURN_IF_ERROR(Annotate(entry.read_status, place));
-    const std::lock_guard<std::mutex> lock(open_mutex_);
-    // What was decoded is in memory: one of those is enough.
-    if (open_.size() >= kMostOpen || DcpItems::IsCompressed(item)) open_.clear();
-    open_.emplace(&item, reader);
-    return reader;
-  }
-
   absl::Status Fill(size_t number, const TensorSlice* slice, TensorView* out) const {
     const Source& source = sources_[number];
     if (!source.is_tensor) {
@@ -545,41 +439,18 @@ class DcpReaderImpl {
       return slice == nullptr ? object.ReadInto(name, out) : object.ReadSliceInto(name, *slice, out);
     }
     const DcpTensor& tensor = metadata_.tensors[source.number];
-    const TensorSlice all = TensorSlice::Full(tensor.shape.rank());
-    return stored::ReadSliceFromBoxes(
-        tensor.boxes, slice == nullptr ? all : *slice,
-        [&](size_t box, const TensorSlice& part, TensorView* to) -> absl::Status {
-          const uint64_t bytes = static_cast<uint64_t>(to->num_elements()) * ElementSize(tensor.dtype);
-          CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file, OpenBox(tensor, box, bytes));
-          return part.IsFull() ? file->ReadInto("", to) : file->ReadSliceInto("", part, to);
-        },
-        out);
-  }
-
-  static absl::Status VerifyFile(const TorchReader& file) {
-    absl::Status first;
-    CASK_RETURN_IF_ERROR(file.VerifyAll([&](const TorchDamage& damage) {
-      if (first.ok()) first = damage.status;
-    }));
-    return first;
-  }
-
-  absl::Status VerifyBox(const DcpTensor& tensor, size_t box) const {
-    CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const TorchReader> file,
-                          OpenBox(tensor, box, BytesOf(tensor, tensor.boxes[box])));
-    return VerifyFile(*file);
+    return boxes_.ReadInto(tensor, slice == nullptr ? TensorSlice::Full(tensor.shape.rank()) : *slice, out);
   }
 
   const std::string path_;
   DcpMetadata metadata_;
   DcpItems items_;
   const TorchReaderOptions options_;
+  const DcpBoxes boxes_;
   std::vector<std::unique_ptr<const TorchReader>> objects_;  // as metadata_.objects; null: it cannot be read
   std::vector<DcpEntry> entries_;
   std::vector<Source> sources_;  // the source of each entry
   std::vector<std::string> notes_;
-  mutable std::mutex open_mutex_;
-  mutable absl::flat_hash_map<const DcpItem*, std::shared_ptr<const TorchReader>> open_;
 };
 
 }  // namespace torch

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -14,16 +14,11 @@
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::onnx {
-namespace {
-
-constexpr size_t kMostKeptOpen = 64;
-
-}  // namespace
 
 size_t SideFiles::Add(const std::string& location) {
   const auto [it, is_new] = numbers_.emplace(location, files_.size());
   if (is_new) {
-    files_.push_back({location, {}, "", false});
+    files_.emplace_back().location = location;
     const bool is_here = folder_path_.empty() || folder_path_ == ".";
     paths_.push_back(is_here ? location : absl::StrCat(folder_path_, folder_path_.back() == '/' ? "" : "/", location));
   }
@@ -33,15 +28,13 @@ size_t SideFiles::Add(const std::string& location) {
 absl::StatusOr<std::shared_ptr<const ByteSource>> SideFiles::Open(size_t number) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   File& file = files_[number];
-  if (std::shared_ptr<const ByteSource> open = file.source.lock()) return open;
-  if (!folder_) folder_ = open_folder_();
-  CASK_RETURN_IF_ERROR(folder_->status());
-  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> opened, (**folder_).Open(file.location));
-  const std::optional<FileInfo> info = DescribeOpenFile(*opened);
-  file.has_other_names = info.has_value() && info->num_names > 1;
-  file.source = opened;
-  if (kept_open_.size() == kMostKeptOpen) kept_open_.pop_front();
-  kept_open_.push_back(opened);
+  if (open_files_ == nullptr) {
+    CASK_ASSIGN_OR_RETURN(ContainedFolder folder, open_folder_());
+    open_files_ = std::make_unique<const ContainedFiles>(std::move(folder));
+  }
+  CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> opened, open_files_->Open(file.location));
+  if (!file.was_opened) file.has_other_names = DescribeOpenFile(*opened).value_or(FileInfo()).num_names > 1;
+  file.was_opened = true;
   return opened;
 }
 

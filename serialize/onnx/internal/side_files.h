@@ -1,15 +1,12 @@
-// The side files of a model: opened when needed, beneath the folder of the model. A model may have one for each tensor,
-// more than a process may open, so those that were opened last stay open, and the others for as long as they are used.
+// The side files of a model: opened when needed, beneath the folder of the model.
 
 #ifndef TENSORCASK_SERIALIZE_ONNX_INTERNAL_SIDE_FILES_H_
 #define TENSORCASK_SERIALIZE_ONNX_INTERNAL_SIDE_FILES_H_
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,8 +43,8 @@ class SideFiles {
  private:
   struct File {
     std::string location;
-    std::weak_ptr<const ByteSource> source;
     std::string sha1;  // "": not computed yet
+    bool was_opened = false;
     bool has_other_names = false;
   };
 
@@ -56,9 +53,8 @@ class SideFiles {
   absl::flat_hash_map<std::string, size_t> numbers_;  // by location
   std::vector<std::string> paths_;
   mutable std::mutex mutex_;
-  mutable std::optional<absl::StatusOr<ContainedFolder>> folder_;  // nullopt: not opened yet
+  mutable std::unique_ptr<const ContainedFiles> open_files_;  // null: the folder was not opened
   mutable std::vector<File> files_;
-  mutable std::deque<std::shared_ptr<const ByteSource>> kept_open_;  // the last ones come last
 };
 
 }  // namespace tensorcask::onnx

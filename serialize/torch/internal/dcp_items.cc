@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
-#include <mutex>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -18,14 +14,6 @@
 
 namespace tensorcask::torch {
 namespace {
-
-FileId IdOf(const ByteSource& file) {
-  FileSystem* files = nullptr;
-  IoResult handle = -1;
-  FileInfo info;
-  if (file.GetFile(&files, &handle)) files->DescribeOpen(handle, &info);
-  return info.id;
-}
 
 // "stream.zstd/1", "stream.zstd/1.2".
 bool IsZstd(absl::string_view transform) {
@@ -43,45 +31,15 @@ absl::Status CheckTransforms(const DcpItem& item) {
           : absl::StrCat("is stored with the transform ", Quoted(*unknown), "; stream.zstd/1 is read"));
 }
 
-}  // namespace
-
-// The files that were read last.
-class OpenFiles {
- public:
-  using Source = std::shared_ptr<const ByteSource>;
-
-  // The file of `owner`, which opens it if it is not among them.
-  absl::StatusOr<Source> Get(const ByteSource* owner, absl::FunctionRef<absl::StatusOr<Source>()> open) {
-    constexpr size_t kMost = 64;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found =
-        std::find_if(files_.begin(), files_.end(), [&](const auto& file) { return file.first == owner; });
-    if (found != files_.end()) return found->second;
-    CASK_ASSIGN_OR_RETURN(Source file, open());
-    if (files_.size() == kMost) files_.pop_front();
-    files_.emplace_back(owner, file);
-    return file;
-  }
-
- private:
-  std::mutex mutex_;
-  std::deque<std::pair<const ByteSource*, Source>> files_;
-};
-
-namespace {
-
 // A file that is opened when it is read.
 class ItemFile final : public ByteSource {
  public:
   // `file`: is open now.
-  ItemFile(std::shared_ptr<const ContainedFolder> folder, std::shared_ptr<OpenFiles> open, const ByteSource& file,
-           std::string file_name)
-      : folder_(std::move(folder)),
-        open_(std::move(open)),
+  ItemFile(std::shared_ptr<const ContainedFiles> files, std::string file_name, const ByteSource& file)
+      : files_(std::move(files)),
         file_name_(std::move(file_name)),
         name_(file.name()),
         size_bytes_(file.size_bytes()),
-        id_(IdOf(file)),
         shape_(file.read_shape()) {}
 
   const std::string& name() const override { return name_; }
@@ -113,29 +71,19 @@ class ItemFile final : public ByteSource {
   }
 
  private:
-  absl::StatusOr<std::shared_ptr<const ByteSource>> Get() const {
-    return open_->Get(this, [this]() -> absl::StatusOr<std::shared_ptr<const ByteSource>> {
-      CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file, folder_->Open(file_name_));
-      if (file->size_bytes() == size_bytes_ && (!id_.is_known() || id_.Is(IdOf(*file)))) return file;
-      return absl::DataLossError(absl::StrCat(name_, ": was replaced since the checkpoint was opened"));
-    });
-  }
+  absl::StatusOr<std::shared_ptr<const ByteSource>> Get() const { return files_->Open(file_name_); }
 
-  const std::shared_ptr<const ContainedFolder> folder_;
-  const std::shared_ptr<OpenFiles> open_;
+  const std::shared_ptr<const ContainedFiles> files_;
   const std::string file_name_;
   const std::string name_;
   const uint64_t size_bytes_;
-  const FileId id_;
   const ReadShape shape_;
 };
 
 }  // namespace
 
 DcpItems::DcpItems(ContainedFolder folder, const TorchReaderOptions& options)
-    : folder_(std::make_shared<const ContainedFolder>(std::move(folder))),
-      open_(std::make_shared<OpenFiles>()),
-      options_(options) {}
+    : files_(std::make_shared<const ContainedFiles>(std::move(folder))), options_(options) {}
 
 absl::StatusOr<DcpItems> DcpItems::Of(const std::string& metadata_path, const TorchReaderOptions& options) {
   CASK_ASSIGN_OR_RETURN(ContainedFolder folder,
@@ -147,7 +95,7 @@ absl::StatusOr<DcpItems> DcpItems::Of(const std::string& metadata_path, const To
 
 absl::Status DcpItems::Check(const DcpItem& item) {
   CASK_RETURN_IF_ERROR(CheckTransforms(item));
-  const auto [found, is_new] = files_.try_emplace(item.file);
+  const auto [found, is_new] = looked_at_.try_emplace(item.file);
   File& file = found->second;
   if (is_new) file.status = Look(item.file, &file);
   if (absl::IsNotFound(file.status)) {
@@ -167,9 +115,9 @@ absl::Status DcpItems::Look(const std::string& name, File* file) {
     return absl::DataLossError(
         absl::StrCat("the name ", Quoted(name), " has steps to spare: it is that of ", Quoted(contained)));
   }
-  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> opened, folder_->Open(name));
-  file->source = std::make_shared<const ItemFile>(folder_, open_, *opened, name);
-  return open_->Get(file->source.get(), [&] { return opened; }).status();
+  CASK_ASSIGN_OR_RETURN(const std::shared_ptr<const ByteSource> opened, files_->Open(name));
+  file->source = std::make_shared<const ItemFile>(files_, name, *opened);
+  return absl::OkStatus();
 }
 
 std::vector<absl::Status> DcpItems::CheckApart(const std::vector<const DcpItem*>& items) const {
@@ -197,7 +145,7 @@ std::vector<absl::Status> DcpItems::CheckApart(const std::vector<const DcpItem*>
 
 absl::StatusOr<std::unique_ptr<const TorchReader>> DcpItems::Open(const DcpItem& item, DecodeQuota* quota) const {
   const auto open = [&]() -> absl::StatusOr<TorchReader> {
-    const File& file = files_.find(item.file)->second;
+    const File& file = looked_at_.find(item.file)->second;
     CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> window,
                           MakeWindow(file.source, item.offset, item.size_bytes));
     if (IsCompressed(item)) {
@@ -211,10 +159,18 @@ absl::StatusOr<std::unique_ptr<const TorchReader>> DcpItems::Open(const DcpItem&
   return Annotate(reader.status(), absl::StrCat("the file at ", item.offset, " of ", PathOf(item)));
 }
 
+absl::Status DcpItems::Verify(const TorchReader& file) {
+  absl::Status first;
+  CASK_RETURN_IF_ERROR(file.VerifyAll([&](const TorchDamage& damage) {
+    if (first.ok()) first = damage.status;
+  }));
+  return first;
+}
+
 std::vector<std::string> DcpItems::files() const {
   std::vector<std::string> paths;
-  for (const auto& [name, file] : files_) {
-    if (file.source != nullptr) paths.push_back(folder_->PathOf(name));
+  for (const auto& [name, file] : looked_at_) {
+    if (file.source != nullptr) paths.push_back(folder().PathOf(name));
   }
   return paths;
 }

@@ -11,8 +11,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -201,6 +203,31 @@ TEST_F(ContainedFolderTest, ClosesWhatItOpened) {
     EXPECT_OK(last.Open("a").status());
   }
   EXPECT_LE(open_files(), before + 4);  // `folder` and `moved` may hold folders, no more
+}
+
+TEST_F(ContainedFolderTest, KeepsTheLastFilesOpenAndKnowsThemAgain) {
+  constexpr int kFiles = 100;
+  for (int i = 0; i < kFiles; ++i) std::ofstream(folder_.Path(absl::StrCat("in/part", i))) << i;
+  const ContainedFiles files(*ContainedFolder::Of(folder_.Path("in/model"), Links::kContained, {}));
+  const auto open_files = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto before = open_files();
+  const ByteSource* const first = files.Open("part0").value().get();
+  EXPECT_EQ(files.Open("part0").value().get(), first);
+  for (int i = 0; i < kFiles; ++i) ASSERT_OK(files.Open(absl::StrCat("part", i)).status());
+  EXPECT_EQ(open_files(), before + 64);
+
+  // part1 was closed meanwhile, part99 was not.
+  std::string text(2, ' ');
+  for (const char* name : {"part1", "part99"}) {
+    std::ofstream(folder_.Path("in/new")) << (name == std::string("part1") ? "x" : "xx");
+    fs::rename(folder_.Path("in/new"), folder_.Path(absl::StrCat("in/", name)));
+  }
+  EXPECT_THAT(files.Open("part1").status(), StatusIs(Code::kDataLoss, HasSubstr("part1: was replaced since")));
+  ASSERT_OK((*files.Open("part99"))->ReadAt(0, absl::MakeSpan(text.data(), 2)));
+  EXPECT_EQ(text, "99");
+  EXPECT_THAT(files.Open("../out/c").status(), StatusIs(Code::kInvalidArgument, HasSubstr("leaves")));
 }
 
 TEST(ContainedFolder, NeedsAFileSystemWithFolders) {
