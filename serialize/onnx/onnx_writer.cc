@@ -40,6 +40,7 @@ namespace {
 constexpr size_t kWrittenPieceBytes = size_t{512} << 10;
 constexpr uint64_t kSideAlignment = 4096;
 constexpr size_t kMostListed = 32;  // tensors in one error
+constexpr size_t kMostNoted = 5;    // tensors in one note
 constexpr absl::string_view kSideFileEnd = ".data";
 
 const TypeRow* RowOf(DType dtype) {
@@ -138,10 +139,14 @@ class OnnxWriter::Impl {
 
   absl::StatusOr<ReplacedFiles> Start() {
     CASK_RETURN_IF_ERROR(EnsureStarted());
-    if (!options_.overwrite) return ReplacedFiles();
-    CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, ReplacedFileAt(path_, options_.file_system));
-    if (reader_) CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, {FilesOfBase()}, options_.file_system));
-    if (reader_ && reader_->path() == path_) {
+    ReplacedFiles replaced;
+    if (options_.overwrite) {
+      CASK_ASSIGN_OR_RETURN(replaced, ReplacedFileAt(path_, options_.file_system));
+    }
+    if (!reader_) return replaced;
+    CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, {FilesOfBase()}, options_.file_system));
+    replaced.notes = NotesOfOldTensors();
+    if (options_.overwrite && reader_->path() == path_) {
       for (const std::string& file : reader_->side_files()) {
         replaced.notes.push_back(absl::StrCat(file, " stays, with elements of the old model"));
       }
@@ -280,6 +285,22 @@ class OnnxWriter::Impl {
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", num_odd, num_odd == 1 ? " tensor does" : " tensors do",
                                                    " not fit the model ", base_->name(), ": ", absl::StrJoin(odd, "; "),
                                                    num_odd > odd.size() ? "; ..." : ""));
+  }
+
+  // A model needs its tensors: those that were not declared are written as the base has them.
+  std::vector<std::string> NotesOfOldTensors() const {
+    std::vector<bool> is_planned(found_.tensors.size());
+    for (const Planned& tensor : planned_) is_planned[tensor.number] = true;
+    std::vector<std::string> names;
+    size_t count = 0;
+    for (size_t i = 0; i < found_.tensors.size(); ++i) {
+      if (is_planned[i] || ++count > onnx::kMostNoted) continue;
+      names.push_back(Quoted(found_.tensors[i].name()));
+    }
+    if (count == 0) return {};
+    return {absl::StrCat(path_, ": ", count, " of ", found_.tensors.size(), " tensors ", count == 1 ? "is" : "are",
+                         " as in ", base_->name(), ": ", absl::StrJoin(names, ", "),
+                         count > names.size() ? ", ..." : "")};
   }
 
   // What the list of tensors does not give stays where it is, and its location is relative to the folder of the model.

@@ -81,7 +81,8 @@ class OnnxWriter {
   // the base has with another value, for keys of fields that it lacks (OnnxReader::IsFieldKey), for what is not UTF-8,
   // and for a tensor in a file of its own.
   absl::Status AddMetadata(absl::string_view key, absl::string_view value);
-  // Ends the declarations and makes the temporary files. Need not be called.
+  // Ends the declarations and makes the temporary files. Need not be called. The notes of the result name tensors that
+  // were not declared and stay as the base has them.
   // Errors: InvalidArgument, naming all tensors that the base does not have with this dtype and shape, and for a model
   // of 2 GiB, which protobuf's classes cannot read; AlreadyExists for a side file; FailedPrecondition if the base has
   // elements in side files that the list of its tensors does not give and the folder is another one, or if a side file

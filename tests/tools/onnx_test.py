@@ -119,6 +119,22 @@ class Onnx(Archives):
         self.good("convert", "--overwrite", "--replace-in", base, self.path("k.safetensors"), base)
         self.assertEqual(read(base), content(new))
 
+    def test_tensors_that_stay_as_they_were_are_named(self):
+        names = [b"t%d" % i for i in range(7)]
+        base = self.file("base.onnx", model(*(raw(2, (2,), name, b"ab") for name in names)))
+        done = run("convert", base, self.path("all.onnx"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = run("convert", "--exclude", "t3", base, self.path("n.onnx"))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(f'{self.path("n.onnx")}: 1 of 7 tensors is as in {base}: "t3"\n', done.stdout + done.stderr)
+        self.good("convert", "--include", "t3", base, self.path("one.safetensors"))
+        for dry in ([], ["--dry-run"]):
+            done = run("convert", "--replace-in", base, self.path("one.safetensors"), self.path("m.onnx"), *dry)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn('6 of 7 tensors are as in', done.stdout + done.stderr)
+            self.assertIn('"t0", "t1", "t2", "t4", "t5", ...\n', done.stdout + done.stderr)
+        self.assertEqual(read(self.path("m.onnx")), read(base))
+
     def test_metadata_that_a_model_cannot_get_is_named(self):
         base = self.small()
         source, target = self.path("k.safetensors"), self.path("n.onnx")
