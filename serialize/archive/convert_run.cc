@@ -14,6 +14,9 @@
 #include "tensorcask/serialize/archive/internal/conversion_losses.h"
 #include "tensorcask/serialize/archive/internal/planned_values.h"
 #include "tensorcask/serialize/archive/internal/read_ahead.h"
+#include "tensorcask/serialize/io/byte_source.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/read_plan.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -49,6 +52,7 @@ class Runner {
     std::vector<std::vector<std::string>> read;
     for (const ArchiveReader* const source : plan_.sources) read.push_back(source->files());
     CASK_RETURN_IF_ERROR(CheckSourcesStay(replaced, read, plan_.file_system));
+    CASK_RETURN_IF_ERROR(LookAtReplacedSource(replaced.path));
     if (options_.planned) options_.planned(plan_, replaced);
     report_.losses = plan_.losses;
     report_.notes = replaced.notes;
@@ -82,6 +86,7 @@ class Runner {
       return Write(plan_.items[i], std::move(piece));
     }));
     CASK_RETURN_IF_ERROR(Progress());
+    CASK_RETURN_IF_ERROR(CheckReplacedSource());
     CASK_RETURN_IF_ERROR(writer_->Finish());
     report_.tensors = static_cast<int64_t>(plan_.items.size());
     report_.file_bytes = writer_->file_bytes();
@@ -90,6 +95,33 @@ class Runner {
   }
 
  private:
+  FileId IdAt(const std::string& path) const { return DescribeFile(path, plan_.file_system).value_or(FileInfo()).id; }
+
+  // If the new file replaces a source: what another writer saved there since the source was opened must not be lost.
+  absl::Status LookAtReplacedSource(const std::string& path) {
+    if (path.empty()) return absl::OkStatus();
+    const FileId id = IdAt(path);
+    for (const ArchiveReader* const source : plan_.sources) {
+      if (source->files().empty() || !id.Is(IdAt(source->files()[0]))) continue;
+      replaced_source_ = path;
+      replaced_id_ = id;
+      for (const ArchiveEntry& entry : source->entries()) {
+        const std::shared_ptr<const ByteSource> file = source->SourceOf(entry);
+        if (file != nullptr && file->name() == source->files()[0] && WasReplaced(*file)) return SourceWasReplaced();
+        if (file != nullptr) break;
+      }
+    }
+    return absl::OkStatus();
+  }
+  absl::Status CheckReplacedSource() const {
+    if (replaced_source_.empty() || replaced_id_.Is(IdAt(replaced_source_))) return absl::OkStatus();
+    return SourceWasReplaced();
+  }
+  absl::Status SourceWasReplaced() const {
+    return absl::AbortedError(absl::StrCat(
+        replaced_source_, ": was replaced by another writer since it was opened; this conversion changes nothing"));
+  }
+
   bool copies_in_blocks(const ConversionItem& item) const {
     return item.alias_of.empty() && ElementBytes(*item.from) > options_.block_bytes && !item.has_strides() &&
            item.from->reads_in_blocks && writer_->writes_in_blocks(item.to());
@@ -171,6 +203,8 @@ class Runner {
   ConvertReport report_;
   uint64_t read_bytes_ = 0;
   const ConversionItem* last_ = nullptr;  // that was added, or a block of it
+  std::string replaced_source_;           // the path of a source that the new file replaces; "": there is none
+  FileId replaced_id_;                    // what is there
 };
 
 }  // namespace

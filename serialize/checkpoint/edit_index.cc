@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "tensorcask/serialize/checkpoint/object_graph.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/publication.h"
@@ -41,6 +43,9 @@ class IndexEditor {
   absl::StatusOr<FileEditResult> Run(const std::string& path) {
     CASK_ASSIGN_OR_RETURN(prefix_, PrefixOfPath(path));
     CASK_RETURN_IF_ERROR(CheckFormat(path));
+    ReadOptions read;
+    read.file_system = options_.file_system;
+    CASK_ASSIGN_OR_RETURN(index_file_, OpenFileSource(IndexPath(prefix_), read));
     CASK_RETURN_IF_ERROR(CheckNames());
     CASK_RETURN_IF_ERROR(CheckGraph());
     CASK_RETURN_IF_ERROR(Read());
@@ -76,6 +81,7 @@ class IndexEditor {
   const FileEdits& edits_;
   const FileEditOptions& options_;
   std::string prefix_;
+  std::shared_ptr<const ByteSource> index_file_;  // open since before it is read
   WalkedIndex index_;
   std::vector<Item> items_;
   std::set<Range> kept_ranges_;  // the ranges of encoded entries, which may share their bytes
@@ -219,6 +225,7 @@ absl::Status IndexEditor::Publish() {
   publish_options.overwrite = !has_output;
   Publication publish(publish_options);
   publish.KeepPermissionsOf(IndexPath(prefix_));
+  publish.ReplaceOnly(index_file_);
   const int num_shards = index_.header.num_shards;
   std::vector<std::pair<std::string, std::string>> links;
   if (has_output) {

@@ -72,6 +72,7 @@ class PartEditor {
 
   bool has_changes() const { return has_changes_; }
   const std::string& path() const { return part_.file->name(); }
+  const std::shared_ptr<const ByteSource>& file() const { return part_.file; }
   uint64_t header_bytes() const { return text_.size(); }
   uint64_t copied_bytes() const {
     uint64_t bytes = 0;
@@ -300,6 +301,7 @@ class GgufEditor {
   // The first part comes last: a model is complete as soon as it is there.
   absl::Status Write(const std::vector<NewPart>& parts) const {
     Publication publish({options_.file_system, options_.sync, /*overwrite=*/options_.output.empty()});
+    publish.ReplaceOnly(parts[0].editor->file());
     uint64_t copied = 0;
     for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
       publish.KeepPermissionsOf(part->editor->path());

@@ -310,6 +310,11 @@ absl::Status Publication::Rename(Entry* entry) {
     result = RetryInterrupted(
         [&] { return options_.file_system->RenameOver(entry->temporary_path, entry->final_path, old); });
   }
+  if (result == -EOPNOTSUPP && files_of_old != nullptr && WasReplaced(*replaced_)) {
+    entry->renaming = false;
+    return absl::AbortedError(absl::StrCat(
+        entry->final_path, ": was replaced by another writer since it was read; this one changes nothing"));
+  }
   const bool is_conditional = result != -EOPNOTSUPP;
   if (!is_conditional) {
     result = RetryInterrupted(

@@ -92,9 +92,11 @@ class Publication {
   void KeepPermissionsOf(const std::string& path);
 
   // Commit gives the switch its name only if the file of that name is still `old`, a file of this file system: Aborted
-  // if it is not (FileSystem::RenameOver). Where the file system has no such step, Commit replaces the file whatever it
-  // is. Requires: options.overwrite.
-  void ReplaceOnly(std::shared_ptr<const ByteSource> old) { replaced_ = std::move(old); }
+  // if another file is there, or none (FileSystem::RenameOver). Where the file system has no such step, Commit looks
+  // first: a file that gets the name between the look and the rename is lost. No effect without options.overwrite.
+  void ReplaceOnly(std::shared_ptr<const ByteSource> old) {
+    if (options_.overwrite) replaced_ = std::move(old);
+  }
 
   // Commit removes the file at `path`, which only the replaced files need, after the switch has its name: best effort,
   // since such a file only takes space. Files that Commit published stay. As KeepPermissionsOf.

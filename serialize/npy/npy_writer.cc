@@ -21,7 +21,7 @@ absl::Status EncodeNpy(const TensorView& tensor, const NpyFormat& format, const 
   return encoder.Encode(tensor, [&](absl::string_view bytes) { return sink->Append(bytes); });
 }
 
-absl::Status CheckNpyShape(const TensorShape& shape) { return npy::CheckRank(shape); }
+absl::Status CheckNpyShape(const TensorShape& shape) { return npy::CheckShape(shape); }
 
 absl::Status CheckNpyStrings(const TensorView& strings) {
   return npy::NpyEncoder::Create(strings, NpyFormat(), TensorMetadata()).status();

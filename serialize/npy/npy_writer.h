@@ -44,8 +44,8 @@ struct NpyWriterOptions {
 absl::Status EncodeNpy(const TensorView& tensor, const NpyFormat& format, const TensorMetadata& metadata,
                        ByteSink* sink);
 
-// The checks of the writers of npy and npz files. Errors: InvalidArgument for more than kMaxNpyRank axes, and if a
-// string ends in a NUL byte or is too long.
+// The checks of the writers of npy and npz files. Errors: InvalidArgument for more than kMaxNpyRank axes, for a shape
+// without elements whose other sizes are too large for NumPy, and if a string ends in a NUL byte or is too long.
 absl::Status CheckNpyShape(const TensorShape& shape);
 absl::Status CheckNpyStrings(const TensorView& strings);
 

@@ -16,6 +16,7 @@
 #include "tensorcask/serialize/npy/array_format.h"
 #include "tensorcask/serialize/npy/npy_types.h"
 #include "tensorcask/serialize/npy/npz_reader.h"
+#include "tensorcask/serialize/npy/npz_writer.h"
 #include "tensorcask/serialize/zip/zip_directory.h"
 #include "tensorcask/serialize/zip/zip_writer.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -37,6 +38,18 @@ absl::StatusOr<std::map<std::string, std::string>> NewMemberNames(const NpzReade
                        "), and the header of that array names it; only whole arrays are renamed"));
     }
     names[entry.member()] = absl::StrCat(to, kNpzSuffix);
+  }
+  std::set<std::string> members;
+  for (const NpyEntry& entry : reader.entries()) {
+    const auto renamed = names.find(entry.member());
+    if (edits.removed.count(entry.name) != 0) continue;
+    members.insert(renamed == names.end() ? entry.member() : renamed->second);
+  }
+  for (const auto& [from, to] : edits.renames) {
+    CASK_ANNOTATE_IF_ERROR(
+        NpzWriter::CheckApart(
+            to, [&](const std::string& other) { return members.count(absl::StrCat(other, kNpzSuffix)) != 0; }),
+        absl::StrCat(reader.path(), ": tensor ", Quoted(from)));
   }
   return names;
 }
@@ -123,6 +136,7 @@ absl::StatusOr<FileEditResult> EditNpz(const std::string& path, const FileEdits&
   publish_options.overwrite = options.output.empty();
   Publication publish(publish_options);
   publish.KeepPermissionsOf(path);
+  publish.ReplaceOnly(file);
   if (options.dry_run) return result;
   CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(result.files[0]));
   PacedSink paced(sink, &options.progress);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/npy/array_format.h"
@@ -130,6 +131,9 @@ class NpzWriter::Impl {
     member.deflate_level = options.deflate_level.value_or(options_.deflate_level);
     member.prefix_bytes = encoder.header().size();
     member.alignment = options_.format.alignment;
+    CASK_RETURN_IF_ERROR(state_.About(name, NpzWriter::CheckApart(name, [this](const std::string& other) {
+                                        return zip_->Has(absl::StrCat(other, kNpzSuffix));
+                                      })));
     const absl::Status begun = zip_->BeginMember(absl::StrCat(name, kNpzSuffix), member);
     // A refused name leaves the archive as it was.
     if (absl::IsInvalidArgument(begun) || absl::IsAlreadyExists(begun)) return state_.About(name, begun);
@@ -169,6 +173,21 @@ absl::StatusOr<NpzWriter> NpzWriter::Create(const std::string& path, const NpzWr
 
 absl::Status NpzWriter::CheckName(absl::string_view name) {
   return ZipWriter::CheckName(absl::StrCat(name, kNpzSuffix));
+}
+
+absl::Status NpzWriter::CheckApart(absl::string_view name, absl::FunctionRef<bool(const std::string&)> is_taken) {
+  std::string without(absl::StripSuffix(name, kNpzSuffix));
+  std::string with = absl::StrCat(name, kNpzSuffix);
+  if (without.size() < name.size() && is_taken(without)) {
+    with = std::string(name);
+  } else if (is_taken(with)) {
+    without = std::string(name);
+  } else {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("NumPy takes the name ", Quoted(with),
+                                                 " for that of the member of tensor ", Quoted(without),
+                                                 ", so that only one of the two can be in an npz file"));
 }
 
 absl::Status NpzWriter::Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options) {

@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -56,14 +57,17 @@ class NpzWriter {
 
   // Errors: InvalidArgument for a name that has a NUL byte, is not UTF-8 or is longer than 65531 bytes.
   static absl::Status CheckName(absl::string_view name);
+  // `is_taken`: whether a tensor of this name is in the file. NumPy reads "a.npy" as the name of the member of tensor
+  // "a", so that only one of these two can be in a file. Errors: InvalidArgument.
+  static absl::Status CheckApart(absl::string_view name, absl::FunctionRef<bool(const std::string&)> is_taken);
 
   NpzWriter(NpzWriter&&) noexcept;
   NpzWriter& operator=(NpzWriter&&) noexcept;
   ~NpzWriter();
 
-  // Writes an array under this name. Errors: those of CheckName; InvalidArgument for an option out of range, for
-  // strings that the format cannot hold, and for more than kMaxNpyRank axes; AlreadyExists for a name added before;
-  // Unimplemented for dtypes that npy files cannot have (NpyFormat::store_opaquely; resources, variants);
+  // Writes an array under this name. Errors: those of CheckName and CheckApart; InvalidArgument for an option out of
+  // range, for strings that the format cannot hold, and for more than kMaxNpyRank axes; AlreadyExists for a name added
+  // before; Unimplemented for dtypes that npy files cannot have (NpyFormat::store_opaquely; resources, variants);
   // FailedPrecondition for a buffer without data; from errno, naming the file.
   absl::Status Add(absl::string_view name, const TensorView& tensor, const NpzAddOptions& options = {});
 

@@ -220,6 +220,7 @@ class ModelEditor {
   absl::Status Write(const std::string& path, const std::string& output) const {
     Publication publish({options_.file_system, options_.sync, /*overwrite=*/options_.output.empty()});
     publish.KeepPermissionsOf(path);
+    publish.ReplaceOnly(file_);
     CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(output));
     PacedSink paced(sink, &options_.progress);
     uint64_t done = 0;

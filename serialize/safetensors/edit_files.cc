@@ -68,6 +68,7 @@ class Editor {
   absl::StatusOr<FileEditResult> Run(const std::string& path) {
     CASK_RETURN_IF_ERROR(Open(path));
     CASK_RETURN_IF_ERROR(CheckEdits());
+    if (!options_.output.empty()) CASK_RETURN_IF_ERROR(CheckNoModel(options_.output, options_.file_system));
     for (EditedFile& file : files_) CASK_RETURN_IF_ERROR(EditMetadata(&file));
     CASK_RETURN_IF_ERROR(CheckAliases());
     for (size_t i = 0; i < files_.size(); ++i) CASK_RETURN_IF_ERROR(MakeHeader(i));
@@ -417,6 +418,7 @@ absl::Status Editor::MakeIndex() {
   std::map<std::string, std::string> files;
   uint64_t total_size = 0;
   uint64_t removed_size = 0;
+  uint64_t removed_elements = 0;
   for (const SafetensorsEntry& entry : model_->entries) {
     if (!entry.alias_of.empty()) {
       const auto noted = index.metadata.find(entry.name);
@@ -432,6 +434,7 @@ absl::Status Editor::MakeIndex() {
     }
     if (IsRemoved(entry.name)) {
       removed_size += entry.stored_bytes;
+      removed_elements += static_cast<uint64_t>(entry.shape.num_elements());
       continue;
     }
     files[NewName(entry.name)] = std::string(LastName(files_[shard].path));
@@ -443,6 +446,7 @@ absl::Status Editor::MakeIndex() {
     if (HasUnreadFile()) total_size = *index.total_size - std::min(*index.total_size, removed_size);
     CASK_ASSIGN_OR_ANNOTATE(index_text_, ReplaceTotalSize(index_text_, total_size), model_->path);
   }
+  if (removed_elements > 0) index_text_ = ReduceTotalParameters(index_text_, removed_elements);
   const absl::StatusOr<ModelIndex> rewritten = ParseModelIndex(index_text_, open_.parse);
   if (!rewritten.ok() || rewritten->files != files) {
     return absl::InternalError(absl::StrCat(model_->path, ": the new index lost a tensor"));
@@ -511,6 +515,7 @@ absl::Status Editor::WriteFiles() {
   publish_options.only_switch = is_model_;
   Publication publish(publish_options);
   publish.KeepPermissionsOf(model_->path);
+  if (!is_model_) publish.ReplaceOnly(model_->shards[0].file);
   for (const Shard& shard : model_->shards) {
     if (shard.status.ok()) publish.KeepPermissionsOf(shard.path);
   }

@@ -12,12 +12,12 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/safetensors/internal/alias_keys.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/serialize/safetensors/internal/file_writer.h"
 #include "tensorcask/serialize/safetensors/internal/json_header.h"
 #include "tensorcask/serialize/safetensors/safetensors_dtypes.h"
+#include "tensorcask/serialize/safetensors/shard_files.h"
 #include "tensorcask/serialize/stored/writer_state.h"
 #include "tensorcask/serialize/stored/written_parts.h"
 #include "tensorcask/tensor/base/checked_math.h"
@@ -117,13 +117,7 @@ class SafetensorsWriter::Impl {
 };
 
 absl::Status SafetensorsWriter::Impl::CheckTarget() const {
-  if (options_.overwrite) return absl::OkStatus();
-  for (const std::string& path : {path_, absl::StrCat(path_, ".index.json")}) {
-    const absl::Status there = DescribeFile(path, options_.file_system, "look at").status();
-    if (there.ok()) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
-    if (!absl::IsNotFound(there)) return there;
-  }
-  return absl::OkStatus();
+  return options_.overwrite ? absl::OkStatus() : safetensors::CheckNoModel(path_, options_.file_system);
 }
 
 absl::Status SafetensorsWriter::Impl::NewTensor(absl::string_view name, DType dtype, const TensorShape& shape) {

@@ -94,6 +94,15 @@ absl::StatusOr<std::vector<std::string>> FreeShardPaths(const std::string& path,
   return absl::AlreadyExistsError(absl::StrCat(path, ": no names are free for the files of the model"));
 }
 
+absl::Status CheckNoModel(const std::string& path, FileSystem* files) {
+  for (const std::string& taken : {path, absl::StrCat(path, ".index.json")}) {
+    const absl::Status there = DescribeFile(taken, files, "look at").status();
+    if (there.ok()) return absl::AlreadyExistsError(absl::StrCat(taken, ": exists already"));
+    if (!absl::IsNotFound(there)) return there;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewModel kind, FileSystem* files) {
   OpenOptions open;
   open.read.file_system = files;

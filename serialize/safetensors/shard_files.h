@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -43,6 +44,10 @@ enum class NewModel {
 // Errors: FailedPrecondition if the file is not the index of a model, so that what it lists is unknown, and would have
 // to be removed (kOneFile); those of HasFileAt.
 absl::StatusOr<ReplacedFiles> FindReplacedModel(const std::string& path, NewModel kind, FileSystem* files);
+
+// OK if there is neither a file `path` ("NAME.safetensors") nor its index, which readers would take for another model
+// of that name. Errors: AlreadyExists; from errno, if the file system cannot say.
+absl::Status CheckNoModel(const std::string& path, FileSystem* files);
 
 // The names of the files that the index at `index_path` lists; empty if it cannot be read. Reads 100 MB of it at most.
 std::set<std::string> FilesOfModel(const std::string& index_path, FileSystem* files);

@@ -402,9 +402,10 @@ absl::Status TorchWriter::SetValues(ValueTree values, std::vector<std::string> n
 }
 absl::Status TorchWriter::Finish() { return impl_->Finish(); }
 
-absl::StatusOr<FileEditResult> EditTorchMetadata(const ByteSource& file,
+absl::StatusOr<FileEditResult> EditTorchMetadata(const std::shared_ptr<const ByteSource>& source,
                                                  const std::map<std::string, std::string>& metadata,
                                                  const FileEditOptions& options) {
+  const ByteSource& file = *source;
   CASK_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZipDirectory(file, options.limits));
   CASK_ASSIGN_OR_ANNOTATE(const std::string pickle, torch::WriteTexts(metadata), file.name());
   const std::string folder = members.empty() ? "" : members[0].name.substr(0, members[0].name.find('/') + 1);
@@ -439,6 +440,7 @@ absl::StatusOr<FileEditResult> EditTorchMetadata(const ByteSource& file,
   if (options.dry_run) return result;
   Publication publish({options.file_system, options.sync, /*overwrite=*/options.output.empty()});
   publish.KeepPermissionsOf(file.name());
+  publish.ReplaceOnly(source);
   CASK_ASSIGN_OR_RETURN(FileSink* const sink, publish.Add(result.files[0]));
   PacedSink paced(sink, &options.progress);
   CASK_RETURN_IF_ERROR(write(&paced));

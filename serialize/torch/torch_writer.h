@@ -117,7 +117,7 @@ class TorchWriter {
 // Gives `file`, a zip archive of torch.save, this metadata instead of its own. All other records stay as they are, but
 // for `.format_version` (FORMAT.md section 6). The file is replaced, or options.output is written. Errors: those of
 // reading a zip archive and of Publication; InvalidArgument for text that is not UTF-8; Cancelled by options.progress.
-absl::StatusOr<FileEditResult> EditTorchMetadata(const ByteSource& file,
+absl::StatusOr<FileEditResult> EditTorchMetadata(const std::shared_ptr<const ByteSource>& file,
                                                  const std::map<std::string, std::string>& metadata,
                                                  const FileEditOptions& options);
 

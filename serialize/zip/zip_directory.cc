@@ -153,8 +153,8 @@ absl::StatusOr<ZipMember> ParseEntry(bool list_damaged, absl::string_view* direc
   }
   ZipMember member;
   member.flags = U16(entry + 8);
-  const uint16_t method = U16(entry + 10);
-  member.deflated = method == kDeflated;
+  member.method = U16(entry + 10);
+  member.deflated = member.method == kDeflated;
   member.crc32 = U32(entry + 16);
   member.stored_bytes = U32(entry + 20);
   member.size_bytes = U32(entry + 24);
@@ -164,7 +164,7 @@ absl::StatusOr<ZipMember> ParseEntry(bool list_damaged, absl::string_view* direc
   absl::Status status = UnmaskZip64(extra, {&member.size_bytes, &member.stored_bytes, &member.header_offset});
   if (status.ok() && U16(entry + 34) != 0) status = absl::UnimplementedError("lies in another file of the archive");
   if (status.ok()) {
-    status = CheckMember(member, method, U16(entry + 4), U32(entry + 38));
+    status = CheckMember(member, U16(entry + 4), U32(entry + 38));
     if (list_damaged) std::swap(member.status, status);
   }
   if (!status.ok()) return Annotate(status, absl::StrCat("member ", Quoted(member.name)));
@@ -287,7 +287,7 @@ absl::Status CheckLocal(uint64_t end, size_t i, HeaderReader* headers, ZipMember
   if (header.size() < header_bytes) {
     CASK_ASSIGN_OR_RETURN(header, headers->Read(member->header_offset, header_bytes, i));
   }
-  if (U16(header.data() + 6) != member->flags || U16(header.data() + 8) != (member->deflated ? kDeflated : kStored)) {
+  if (U16(header.data() + 6) != member->flags || U16(header.data() + 8) != member->method) {
     return Damaged("has other flags or another method in its own header");
   }
   uint64_t stored_bytes = U32(header.data() + 18);
@@ -333,9 +333,10 @@ absl::Status CheckExtents(const ByteSource& file, uint64_t directory_offset, boo
           Damaged(i + 1 < sorted.size() ? absl::StrCat("has the same header as member ", Quoted(sorted[i + 1]->name))
                                         : absl::StrCat("begins at ", sorted[i]->header_offset,
                                                        ", behind the other members' end at ", directory_offset));
-    } else if (sorted[i]->status.ok()) {
+    } else if (sorted[i]->status.ok() || absl::IsUnimplemented(sorted[i]->status)) {
+      // What cannot be read yet can be damaged all the same: another reader may go by the other header.
       status = CheckLocal(end, i, &headers, sorted[i]);
-      if (list_damaged && IsAboutMember(status)) std::swap(sorted[i]->status, status);
+      if (list_damaged && IsAboutMember(status)) sorted[i]->status = std::exchange(status, absl::OkStatus());
     }
     if (!status.ok()) return Annotate(status, absl::StrCat("member ", Quoted(sorted[i]->name)));
   }

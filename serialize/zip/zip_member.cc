@@ -48,15 +48,15 @@ absl::Status UnmaskZip64(absl::string_view extra, absl::Span<uint64_t* const> va
   return absl::OkStatus();
 }
 
-absl::Status CheckMember(const ZipMember& member, uint16_t method, uint16_t made_by, uint32_t attributes) {
+absl::Status CheckMember(const ZipMember& member, uint16_t made_by, uint32_t attributes) {
   if ((member.flags & (kFlagEncrypted | kFlagStrongEncryption)) != 0) {
     return absl::UnimplementedError("is encrypted");
   }
   const uint16_t unknown = member.flags & static_cast<uint16_t>(~(kFlagLevel | kFlagDescriptor | kFlagUtf8));
   if (unknown != 0) return absl::UnimplementedError(absl::StrCat("has unknown flags ", unknown));
-  if (method != kStored && method != kDeflated) {
+  if (member.method != kStored && member.method != kDeflated) {
     return absl::UnimplementedError(
-        absl::StrCat("is compressed by method ", method, "; methods 0 (stored) and 8 (deflated) are read"));
+        absl::StrCat("is compressed by method ", member.method, "; methods 0 (stored) and 8 (deflated) are read"));
   }
   if (made_by >> 8 == kMadeByUnix >> 8 && (attributes >> 28) == 0xa) return Damaged("is a symbolic link");
   if ((member.flags & kFlagUtf8) != 0 && !internal::IsUtf8(member.name)) {

@@ -21,6 +21,7 @@ struct ZipMember {
   uint64_t header_offset = 0;  // the position of the local header in the file
   uint64_t data_offset = 0;    // the position of the data in the file
   uint16_t flags = 0;
+  uint16_t method = 0;  // as the archive says it
   absl::Status status;  // why the member cannot be read: only with `list_damaged`
 
   bool is_folder() const { return !name.empty() && name.back() == '/'; }  // then it has no data
@@ -32,10 +33,10 @@ namespace zip {
 // Errors: DataLoss if there is no such field, or it is too short.
 absl::Status UnmaskZip64(absl::string_view extra, absl::Span<uint64_t* const> values);
 
-// Whether a member of this method can be read; `made_by` and `attributes` are those of the directory, or 0.
+// Whether the member can be read; `made_by` and `attributes` are those of the directory, or 0.
 // Errors: Unimplemented for encryption, unknown flags and other methods; DataLoss for a link, a name that is not UTF-8
 // and sizes that cannot be.
-absl::Status CheckMember(const ZipMember& member, uint16_t method, uint16_t made_by, uint32_t attributes);
+absl::Status CheckMember(const ZipMember& member, uint16_t made_by, uint32_t attributes);
 
 }  // namespace zip
 }  // namespace tensorcask

@@ -134,8 +134,8 @@ absl::Status Walker::Step() {
   member.name = header.substr(kLocalBytes, name_bytes);
   member.header_offset = walk_.end;
   member.flags = U16(header.data() + 6);
-  const uint16_t method = U16(header.data() + 8);
-  member.deflated = method == kDeflated;
+  member.method = U16(header.data() + 8);
+  member.deflated = member.method == kDeflated;
   member.crc32 = U32(header.data() + 14);
   member.stored_bytes = U32(header.data() + 18);
   member.size_bytes = U32(header.data() + 22);
@@ -150,7 +150,7 @@ absl::Status Walker::Step() {
   if (is_measured) {
     member.stored_bytes = 0;
     member.size_bytes = 0;
-    status = CheckMember(member, method, 0, 0);
+    status = CheckMember(member, 0, 0);
     if (status.ok()) status = Measure(&member);
     if (!status.ok() && !IsAboutWalkedMember(status)) return status;
     if (!status.ok()) return EndWith(std::move(member), std::move(status));
@@ -173,7 +173,7 @@ absl::Status Walker::Step() {
     member.crc32 = descriptor->crc32;
     end += descriptor->bytes;
   }
-  member.status = CheckMember(member, method, 0, 0);
+  member.status = CheckMember(member, 0, 0);
   walk_.members.push_back(std::move(member));
   walk_.end = end;
   return absl::OkStatus();

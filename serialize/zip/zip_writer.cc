@@ -83,10 +83,9 @@ absl::Status ZipWriter::CheckName(absl::string_view name) {
   return absl::OkStatus();
 }
 
-// Checks name and options, and makes *member_; writes nothing.
+// Checks the options, and makes *member_; writes nothing.
 absl::Status ZipWriter::StartMember(absl::string_view name, const ZipMemberOptions& options) {
   CASK_CHECK(member_ == nullptr, "the member before was not ended");
-  CASK_RETURN_IF_ERROR(CheckName(name));
   if (options.deflate_level < 0 || options.deflate_level > 9) {
     return absl::InvalidArgumentError(absl::StrCat("deflate_level is ", options.deflate_level, "; it must be 0 to 9"));
   }
@@ -110,6 +109,8 @@ absl::Status ZipWriter::StartMember(absl::string_view name, const ZipMemberOptio
 }
 
 absl::Status ZipWriter::BeginMember(absl::string_view name, const ZipMemberOptions& options) {
+  CASK_CHECK(member_ == nullptr, "the member before was not ended");
+  CASK_RETURN_IF_ERROR(CheckName(name));
   CASK_RETURN_IF_ERROR(StartMember(name, options));
   if (options.deflate_level > 0) {
     deflater_ = std::make_unique<Deflater>();
@@ -137,7 +138,11 @@ absl::Status ZipWriter::CopyMember(const ByteSource& from, const ZipMember& memb
   } else if (member.data_offset % kDataAlignment == 0) {
     options.alignment = kDataAlignment;
   }
+  const bool is_renamed = name != member.name;
+  if (is_renamed) CASK_RETURN_IF_ERROR(CheckName(name));
   CASK_RETURN_IF_ERROR(StartMember(name, options));
+  // A name that stays is read as before, in whatever encoding.
+  if (!is_renamed) member_->flags = (member_->flags & ~kFlagUtf8) | (member.flags & kFlagUtf8);
   member_->flags |= member.flags & kFlagLevel;
   member_->zip64 |= MostDeflated(member.stored_bytes) >= kMask32;
   member_->stored_bytes = member.stored_bytes;

@@ -54,6 +54,8 @@ class ZipWriter {
   // Errors: InvalidArgument for a name that has a NUL byte (readers end names there), is not UTF-8 or is too long.
   static absl::Status CheckName(absl::string_view name);
 
+  bool Has(absl::string_view name) const { return names_.contains(name); }  // a member of this name was begun
+
   // Errors: those of CheckName; InvalidArgument for options out of range; AlreadyExists for a second member of that
   // name; those of the sink. Requires: no member is open.
   absl::Status BeginMember(absl::string_view name, const ZipMemberOptions& options);
@@ -65,7 +67,8 @@ class ZipWriter {
   // Copies `member` of the archive `from` (ReadZipDirectory) under the name `name`, as it is stored there: nothing is
   // inflated, and its CRC-32 is not computed. Stored data that begin at a multiple of 64 bytes do so again. Large
   // stored data keep their offset modulo 4096, so that FileSink::AppendFrom can share them. Errors: those of
-  // BeginMember; those of `from`. Requires: no member is open.
+  // BeginMember; those of `from`. Requires: no member is open. A name that stays may have any bytes, and is marked as
+  // UTF-8 only if it was.
   absl::Status CopyMember(const ByteSource& from, const ZipMember& member, absl::string_view name);
   // Writes the directory. Requires: no member is open; called once.
   absl::Status Finish();

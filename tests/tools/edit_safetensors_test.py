@@ -3,6 +3,7 @@
 
 import fcntl
 import json
+import math
 import os
 import stat
 import sys
@@ -242,6 +243,34 @@ class ShardedSafetensors(Edits):
                          ["m-00001-of-00002-r2.safetensors", "m-00002-of-00002-r1.safetensors",
                           "m.safetensors.index.json"])
         self.good("verify", path)
+
+    def test_an_output_beside_the_index_of_that_name(self):
+        index = self.path("m.safetensors.index.json")
+        self.good("convert", "--shard-size", "8", self.model(), index)
+        other = self.path("other.safetensors")
+        self.good("convert", self.model(), other)
+        for dry in ([], ["--dry-run"]):
+            done = run("edit", *dry, "--set", "a=b", "-o", self.path("m.safetensors"), other)
+            self.assert_one_line(done, 1, "m.safetensors.index.json: exists already")
+            self.assertFalse(os.path.exists(self.path("m.safetensors")))
+
+    def test_the_number_of_parameters_follows(self):
+        index = self.path("m.safetensors.index.json")
+        self.good("convert", "--shard-size", "8", self.model(), index)
+        text = read(index).decode()
+        names = {tensor["name"]: tensor["shape"] for tensor in json.loads(self.good("ls", "--json", index))["tensors"]}
+        gone = sorted(names)[0]
+        for value, after in (("1000", str(1000 - math.prod(names[gone]))), ('"many"', '"many"'), ("1.5e3", "1.5e3")):
+            with open(index, "w", encoding="utf-8") as file:
+                file.write(text.replace('"total_size"', f'"total_parameters": {value}, "total_size"'))
+            before = {name: read(self.path(name)) for name in os.listdir(self.folder)}
+            self.good("edit", "--remove", gone, index)
+            self.assertIn(f'"total_parameters": {after},', read(index).decode())
+            for name in os.listdir(self.folder):
+                os.remove(self.path(name))
+            for name, content in before.items():
+                with open(self.path(name), "wb") as file:
+                    file.write(content)
 
     def test_what_is_refused(self):
         path = self.sharded()

@@ -154,6 +154,27 @@ class Npz(Edits):
         self.good("edit", "--rename", "a=b", path)
         self.assertEqual(self.values(path), {"b": before["a"]})
 
+    def test_names_that_stay_keep_their_encoding(self):
+        path = self.path("m.npz")
+        content = b""
+        for name in ("plain.npy", "xx.npy"):
+            with zipfile.ZipFile(path, "a") as file:
+                file.writestr(name, npy(1))
+        for other in (b"\xc3\xa9", b"\x82\xff"):  # UTF-8 that is not marked as such; bytes of code page 437
+            content = self.put("n.npz", read(path).replace(b"xx.npy", other + b".npy"))
+            with zipfile.ZipFile(content) as file:
+                before = set(file.namelist())
+            done = run("edit", "--rename", "plain=b", content)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with zipfile.ZipFile(content) as file:
+                self.assertEqual(set(file.namelist()), before - {"plain.npy"} | {"b.npy"})
+
+    def test_a_name_that_numpy_takes_for_a_member(self):
+        path = self.archive()
+        self.refused(["--rename", "a=stream.npy", path], 1, 'NumPy takes the name "stream.npy"', 'tensor "stream"')
+        self.good("edit", "--rename", "a=a.npy", path)
+        self.refused(["--rename", "stream=a", path], 1, 'NumPy takes the name "a.npy"', 'tensor "a"')
+
     def test_aligned_members_stay_aligned(self):
         path = self.model("m.npz")
         self.good("edit", "--rename", "s/^/x/", path)

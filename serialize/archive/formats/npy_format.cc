@@ -268,6 +268,13 @@ class NpzArchiveWriter final : public ArchiveWriter {
  public:
   NpzArchiveWriter(std::string path, FileSystem* file_system, NpzWriter writer)
       : path_(std::move(path)), file_system_(file_system), writer_(std::move(writer)) {}
+  absl::Status Declare(const ArchiveEntry& entry) override {
+    const absl::Status apart =
+        NpzWriter::CheckApart(entry.name, [this](const std::string& other) { return names_.count(other) != 0; });
+    CASK_RETURN_IF_ERROR(Annotate(apart, absl::StrCat(path_, ": tensor ", Quoted(entry.name))));
+    names_.insert(entry.name);
+    return absl::OkStatus();
+  }
   absl::StatusOr<ReplacedFiles> Start() override { return ReplacedFileAt(path_, file_system_); }
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return writer_.Add(entry.name, tensor.view, Options(tensor.metadata));
@@ -292,6 +299,7 @@ class NpzArchiveWriter final : public ArchiveWriter {
   const std::string path_;
   FileSystem* const file_system_;
   NpzWriter writer_;
+  std::set<std::string> names_;  // of the tensors that were declared
 };
 
 ArchiveTraits NpyTraits() {

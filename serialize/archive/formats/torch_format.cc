@@ -355,7 +355,7 @@ absl::StatusOr<FileEditResult> TorchArchiveFormat::Edit(const std::string& path,
   char magic[2] = {};
   CASK_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(magic)));
   if (is_metadata && absl::string_view(magic, sizeof(magic)) == "PK") {
-    CASK_ASSIGN_OR_RETURN(FileEditResult result, EditTorchMetadata(*file, metadata, options));
+    CASK_ASSIGN_OR_RETURN(FileEditResult result, EditTorchMetadata(file, metadata, options));
     result.notes = source->notes();
     return result;
   }

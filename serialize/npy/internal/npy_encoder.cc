@@ -131,15 +131,26 @@ absl::Status CheckFormat(const NpyFormat& format) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRank(const TensorShape& shape) {
-  if (shape.rank() <= kMaxNpyRank) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("has ", shape.rank(), " axes; NumPy reads arrays of at most ", kMaxNpyRank));
+absl::Status CheckShape(const TensorShape& shape) {
+  if (shape.rank() > kMaxNpyRank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", shape.rank(), " axes; NumPy reads arrays of at most ", kMaxNpyRank));
+  }
+  constexpr uint64_t kLargestItemBytes = 16;
+  uint64_t bytes = kLargestItemBytes;
+  for (const int64_t dim : shape.dims()) {
+    const std::optional<uint64_t> product = CheckedMul(bytes, static_cast<uint64_t>(std::max<int64_t>(dim, 1)));
+    bytes = product.value_or(UINT64_MAX);
+    if (bytes <= INT64_MAX) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("has the shape ", shape.ToString(), ", whose sizes without zeros are too large for NumPy"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status NpyEncoder::SetHeader(absl::string_view descr, const TensorShape& shape, uint64_t item_bytes,
                                    uint32_t alignment) {
-  CASK_RETURN_IF_ERROR(CheckRank(shape));
+  CASK_RETURN_IF_ERROR(CheckShape(shape));
   std::string text =
       absl::StrCat("{'descr': '", descr, "', 'fortran_order': ", column_major_ ? "True" : "False", ", 'shape': (");
   for (int axis = 0; axis < shape.rank(); ++axis) absl::StrAppend(&text, axis == 0 ? "" : ", ", shape.dim(axis));

@@ -31,8 +31,9 @@ namespace tensorcask::npy {
 // Errors: InvalidArgument for an alignment that is out of range.
 absl::Status CheckFormat(const NpyFormat& format);
 
-// Errors: InvalidArgument for a shape with more than kMaxNpyRank axes.
-absl::Status CheckRank(const TensorShape& shape);
+// Errors: InvalidArgument for a shape with more than kMaxNpyRank axes, and for one without elements whose other sizes
+// NumPy cannot multiply.
+absl::Status CheckShape(const TensorShape& shape);
 
 class NpyEncoder {
  public:

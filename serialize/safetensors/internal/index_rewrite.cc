@@ -4,6 +4,8 @@
 #include <cstddef>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/safetensors/internal/file_plan.h"
 #include "tensorcask/tensor/base/json_string.h"
@@ -57,6 +59,12 @@ size_t FindValue(absl::string_view text, size_t at, absl::string_view quoted) {
   return absl::string_view::npos;
 }
 
+// `text` with another number at `at`.
+std::string WithNumber(absl::string_view text, size_t at, uint64_t number) {
+  const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+  return absl::StrCat(text.substr(0, at), number, text.substr(end));
+}
+
 absl::Status WithEscapes(absl::string_view key) {
   return absl::UnimplementedError(absl::StrCat("the key ", key, " of the index is written with escapes"));
 }
@@ -84,8 +92,20 @@ absl::StatusOr<std::string> ReplaceTotalSize(absl::string_view text, uint64_t to
   if (metadata == absl::string_view::npos) return WithEscapes("metadata");
   const size_t at = FindValue(text, metadata, "\"total_size\"");
   if (at == absl::string_view::npos) return WithEscapes("total_size");
+  return WithNumber(text, at, total_size);
+}
+
+std::string ReduceTotalParameters(absl::string_view text, uint64_t removed) {
+  const size_t metadata = FindValue(text, text.find('{'), "\"metadata\"");
+  if (metadata == absl::string_view::npos) return std::string(text);
+  const size_t at = FindValue(text, metadata, "\"total_parameters\"");
+  if (at == absl::string_view::npos) return std::string(text);
   const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
-  return absl::StrCat(text.substr(0, at), total_size, text.substr(end));
+  uint64_t total = 0;
+  // A fraction or a text is somebody else's number.
+  const bool is_whole = end < text.size() && absl::StrContains(" \t\r\n,}", text[end]);
+  if (!is_whole || !absl::SimpleAtoi(text.substr(at, end - at), &total)) return std::string(text);
+  return WithNumber(text, at, total - std::min(total, removed));
 }
 
 }  // namespace tensorcask::safetensors

@@ -20,6 +20,8 @@ absl::StatusOr<std::string> ReplaceWeightMap(absl::string_view text, const std::
 // Sets "total_size" of the object "metadata". Requires: as above, with ModelIndex::total_size. Errors: Unimplemented if
 // one of the keys is written with escapes.
 absl::StatusOr<std::string> ReplaceTotalSize(absl::string_view text, uint64_t total_size);
+// Takes `removed` from "total_parameters" of the object "metadata", if it has this number.
+std::string ReduceTotalParameters(absl::string_view text, uint64_t removed);
 
 }  // namespace tensorcask::safetensors
 

@@ -30,6 +30,8 @@
 #include "tensorcask/serialize/gguf/gguf_reader.h"
 #include "tensorcask/serialize/gguf/gguf_writer.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/npy/npz_edit.h"
@@ -345,6 +347,40 @@ TEST_P(EditFiles, ProgressThatReturnsFalseChangesNothing) {
   EXPECT_EQ(files.Paths(), paths);
   ASSERT_OK_AND_ASSIGN(const Tensors left, GetParam().load(&files));
   EXPECT_TRUE(Same(left, Sample()));
+}
+
+// Another program saves a file of its own under each name, once the edit has begun to write.
+class SavedMeanwhile final : public ForwardingFileSystem {
+ public:
+  explicit SavedMeanwhile(MemoryFileSystem* files) : ForwardingFileSystem(files), files_(files) {}
+
+  static constexpr char kContent[] = "of another program";
+
+ private:
+  IoResult CreateFile(const std::string& path, const std::string* final_path) override {
+    if (final_path != nullptr) {
+      for (const std::string& old : old_) files_->Put(old, kContent);
+    }
+    return ForwardingFileSystem::CreateFile(path, final_path);
+  }
+
+  MemoryFileSystem* const files_;
+  const std::vector<std::string> old_ = files_->Paths();
+};
+
+TEST_P(EditFiles, WhatAnotherProgramSavedMeanwhileStays) {
+  for (const bool removes : {false, true}) {
+    MemoryFileSystem files;
+    ASSERT_OK(GetParam().save(&files));
+    const std::vector<std::string> paths = files.Paths();
+    SavedMeanwhile saved(&files);
+    FileEditOptions options;
+    options.file_system = &saved;
+    const absl::Status edited = GetParam().edit(removes ? Removals() : Renames(), options).status();
+    EXPECT_THAT(edited, StatusIs(Code::kAborted, HasSubstr("was replaced")));
+    EXPECT_EQ(files.Paths(), paths);
+    for (const std::string& path : paths) EXPECT_EQ(*files.Find(path), SavedMeanwhile::kContent) << path;
+  }
 }
 
 TEST_P(EditFiles, EveryFailingOperationLeavesTheOldFileOrTheNewOne) {

@@ -418,6 +418,23 @@ TEST(ZipDamage, OfOneMemberHidesNoOther) {
   }
 }
 
+// Another reader may go by the other header, and can read the member.
+TEST(ZipDamage, AMemberThatCannotBeReadYetHasTwoHeadersThatAgree) {
+  const std::string good = Zip({{"a", "1234"}, {"b", "5678"}});
+  const size_t directory = DirectoryOf(good);
+  for (const bool both : {true, false}) {
+    std::string bytes = good;
+    Set(&bytes, directory + 10, uint16_t{12});
+    if (both) Set(&bytes, 8, uint16_t{12});
+    const auto file = MakeMemorySource("a.zip", bytes);
+    ASSERT_OK_AND_ASSIGN(const std::vector<ZipMember> members, ReadZipDirectory(*file, {}, /*list_damaged=*/true));
+    ASSERT_EQ(members.size(), 2);
+    EXPECT_THAT(members[0].status, both ? StatusIs(Code::kUnimplemented, HasSubstr("method 12"))
+                                        : StatusIs(Code::kDataLoss, HasSubstr("another method")));
+    EXPECT_OK(members[1].status);
+  }
+}
+
 TEST(ZipStream, SkipsAndStopsAtTheEnd) {
   const std::string bytes = Zip({{"a", "0123456789", 6}});
   const auto file = MakeMemorySource("a.zip", bytes);
