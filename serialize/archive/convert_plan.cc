@@ -22,6 +22,7 @@
 #include "tensorcask/serialize/archive/internal/target_values.h"
 #include "tensorcask/serialize/archive/internal/value_table.h"
 #include "tensorcask/serialize/io/damage_mark.h"
+#include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/values/value.h"
 #include "tensorcask/serialize/values/value_json.h"
 #include "tensorcask/serialize/values/value_text.h"
@@ -66,7 +67,7 @@ class Planner {
     CASK_RETURN_IF_ERROR(CheckAllHeld());
     CASK_RETURN_IF_ERROR(CheckNamesDiffer());
     CASK_RETURN_IF_ERROR(CheckUnset());
-    ResolveAliases();
+    CASK_RETURN_IF_ERROR(ResolveAliases());
     CASK_RETURN_IF_ERROR(archive::UpdateGraphs(target_, &plan_.items));
     CASK_RETURN_IF_ERROR(CheckNewContents());
     CASK_RETURN_IF_ERROR(CheckOpaque());
@@ -473,12 +474,17 @@ class Planner {
 
   // An alias stays one if the target has aliases and its tensor comes along, in the same dtype. The first alias of a
   // tensor that does not come along takes its place.
-  void ResolveAliases() {
+  // A tied tensor that becomes a copy takes its whole size again, for a name of a few bytes.
+  absl::Status ResolveAliases() {
     const auto is_alias = [](const ConversionItem& item) { return !item.alias_of.empty(); };
-    if (std::none_of(plan_.items.begin(), plan_.items.end(), is_alias)) return;
+    if (std::none_of(plan_.items.begin(), plan_.items.end(), is_alias)) return absl::OkStatus();
+    uint64_t stored_bytes = 0;
+    uint64_t copied_bytes = 0;
     absl::flat_hash_map<std::pair<const ArchiveReader*, absl::string_view>, const ConversionItem*> stored;
     for (const ConversionItem& item : plan_.items) {
-      if (item.alias_of.empty()) stored[{item.source, item.from->name}] = &item;
+      if (!item.alias_of.empty()) continue;
+      stored[{item.source, item.from->name}] = &item;
+      stored_bytes = CheckedAdd(stored_bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
     }
     for (ConversionItem& item : plan_.items) {
       if (item.alias_of.empty()) continue;
@@ -486,8 +492,15 @@ class Planner {
       const ConversionItem& other = *tied->second;
       const bool stays = traits_.aliases && other.dtype == item.dtype;
       item.alias_of = is_first || !stays ? "" : other.name();
+      uint64_t& bytes = is_first ? stored_bytes : copied_bytes;
+      if (item.alias_of.empty()) bytes = CheckedAdd(bytes, ElementBytes(*item.from)).value_or(UINT64_MAX);
       if (!is_first && !stays) plan_.losses.push_back(archive::Untied(target_, item, other));
     }
+    const auto most = static_cast<uint64_t>(DecodeLimits().max_expansion);
+    if (copied_bytes / most <= stored_bytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "tied tensors would become copies of ", copied_bytes, " bytes, more than ", most, " for each of the ",
+        stored_bytes, " bytes that they share; leave names out, or write a format ", "that keeps ties"));
   }
 
   // Values of a source for which the target has neither a type nor text.

@@ -213,6 +213,29 @@ class Targets(Archives):
         self.assertIn(b"has 65 axes", done.stderr)
         self.good("convert", self.model("most.ckpt", tensors={"most": floats(3, shape=[1] * 64)}), self.path("most.npz"))
 
+    def test_names_of_members_of_others(self):
+        for tensors in ({"a": floats(1), "a.npy": floats(2)}, {"a.npy": floats(2), "a.npy.npy": floats(1)}):
+            source = self.model(tensors=tensors)
+            longer, shorter = sorted(tensors, key=len, reverse=True)
+            for dry in ([], ["--dry-run"]):
+                done = run("convert", "--overwrite", source, self.path("m.npz"), *dry)
+                self.assert_one_line(done, 1, f'NumPy takes the name "{longer}" for that of the member of tensor "{shorter}"')
+            self.assertFalse(os.path.exists(self.path("m.npz")))
+
+    def test_sizes_beside_a_zero(self):
+        header = json.dumps({name: {"dtype": "F32", "shape": [size, 0], "data_offsets": [0, 0]}
+                             for name, size in (("w", 2**61), ("x", 2**50))}).encode()
+        with open(self.path("wide.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header)
+        self.left_out(self.path("wide.safetensors"), "m.npz", "w", "too large for NumPy")
+
+    def test_a_checkpoint_that_tensorflow_refuses(self):
+        source = self.model(tensors={"w": floats(1, 2), "v": floats(3)})
+        done = run("convert", "--dtype", "w=float8_e8m0fnu", source, self.path("m.ckpt"))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn('m.ckpt: TensorFlow refuses this checkpoint, also its other tensors: "w" is float8_e8m0fnu, '
+                      "which it lacks\n", done.stderr)
+
     def test_strings_that_end_in_nul(self):
         source = self.model(tensors={"s": STRINGS.format("second\\000"), "w": floats(1)})
         self.left_out(source, "m.npz", "s", "string 1 ends in a NUL byte")

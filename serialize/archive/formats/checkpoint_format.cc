@@ -37,6 +37,7 @@
 #include "tensorcask/serialize/payload/base_lookup.h"
 #include "tensorcask/serialize/payload/payload_header.h"
 #include "tensorcask/serialize/wire/codec_options.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/shape.h"
@@ -333,9 +334,20 @@ class CheckpointArchiveWriter final : public ArchiveWriter {
         writer_(std::move(writer)) {}
 
   absl::Status Declare(const ArchiveEntry& entry) override {
-    return Annotate(CheckpointWriter::CheckName(entry.name), prefix_);
+    CASK_ANNOTATE_IF_ERROR(CheckpointWriter::CheckName(entry.name), prefix_);
+    if (DTypeNumber(entry.dtype) < kFirstOwnDTypeNumber) return absl::OkStatus();
+    if (num_own_++ == 0) own_ = absl::StrCat(Quoted(entry.name), " is ", DTypeName(entry.dtype));
+    return absl::OkStatus();
   }
-  absl::StatusOr<ReplacedFiles> Start() override { return writer_.Replaced(); }
+  absl::StatusOr<ReplacedFiles> Start() override {
+    CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, writer_.Replaced());
+    if (num_own_ > 0) {
+      replaced.notes.push_back(
+          absl::StrCat(prefix_, ": TensorFlow refuses this checkpoint, also its other tensors: ", own_,
+                       ", which it lacks", num_own_ > 1 ? absl::StrCat(" (one of ", num_own_, " such tensors)") : ""));
+    }
+    return replaced;
+  }
 
   absl::Status Add(const ArchiveEntry& entry, const DecodedTensor& tensor) override {
     return writer_.Add(entry.name, tensor.view, Options(entry, tensor.metadata));
@@ -383,6 +395,8 @@ class CheckpointArchiveWriter final : public ArchiveWriter {
   const bool is_stored_;  // no tensor is encoded
   CheckpointWriter writer_;
   archive::SliceOrder order_;
+  std::string own_;      // the first tensor of a dtype that TensorFlow lacks
+  int64_t num_own_ = 0;  // how many there are
 };
 
 }  // namespace
@@ -476,6 +490,7 @@ absl::StatusOr<ArchiveSalvage> CheckpointArchiveFormat::Salvage(const std::strin
   salvage.saved = report.saved;
   salvage.unverified = std::move(report.unverified);
   salvage.removed = std::move(report.removed);
+  salvage.notes = std::move(report.notes);
   for (CheckpointDamage& one : report.lost) {
     salvage.lost.push_back({std::move(one.tensor), std::move(one.file), one.offset, std::move(one.status)});
   }

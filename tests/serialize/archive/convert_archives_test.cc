@@ -1,6 +1,7 @@
 // What a conversion replaces and removes, and what a dry run checks.
 
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -187,6 +188,48 @@ TEST_F(ConvertArchivesTest, TheReportSaysWhatIsRemoved) {
   EXPECT_THAT(Names(), ElementsAre("m.safetensors", "other.npz"));
   ASSERT_OK_AND_ASSIGN(const ConvertReport again, Convert("other.npz", "m.safetensors", "safetensors"));
   EXPECT_THAT(again.removed, IsEmpty());
+}
+
+TEST_F(ConvertArchivesTest, WhatAnotherProgramSavedOverTheSourceStays) {
+  const Tensor values = Tensor::FromValues<float>({3});
+  for (const char* format : {"safetensors", "npz", "torch", "gguf"}) {
+    for (const bool before : {true, false}) {
+      SCOPED_TRACE(format);
+      const std::string path = Path("m");
+      const std::string content = "of another program";
+      const auto save = [&] {
+        std::ofstream(Path("new")) << content;
+        FileSystem::Posix()->Rename(Path("new"), path, FileSystem::OnExisting::kReplace);
+        return true;
+      };
+      ArchiveWriterOptions write;
+      write.overwrite = true;
+      ASSERT_OK(SaveTensors(path, Format(format), {{"w", values, {}}}, write).status());
+      const std::unique_ptr<ArchiveReader> source = Open(path);
+      const ArchiveReader* const sources[] = {source.get()};
+      ConvertOptions options;
+      if (before) save();
+      if (!before) options.progress = [&](int64_t, uint64_t) { return save(); };
+      EXPECT_THAT(ConvertArchives(sources, path, Format(format), options, write),
+                  StatusIs(Code::kAborted, HasSubstr("was replaced by another writer")));
+      std::ifstream file(path);
+      EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), content);
+    }
+  }
+}
+
+TEST_F(ConvertArchivesTest, CopiesOfOneTensorHaveABound) {
+  std::string header = R"({"__metadata__":{)";
+  for (int i = 0; i < 1100; ++i) absl::StrAppend(&header, i == 0 ? "" : ",", R"("v)", i, R"(":"w")");
+  absl::StrAppend(&header, R"(},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})");
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size() & 0xff);
+  length[1] = static_cast<char>(header.size() >> 8);
+  std::ofstream(Path("m.safetensors")) << length << header << std::string(8, 'x');
+  EXPECT_THAT(Convert("m.safetensors", "m.npz", "npz"), StatusIs(Code::kResourceExhausted, HasSubstr("8800 bytes")));
+  ASSERT_OK_AND_ASSIGN(const ConvertReport tied, Convert("m.safetensors", "n.safetensors", "safetensors"));
+  EXPECT_EQ(tied.tensors, 1101);
 }
 
 TEST_F(ConvertArchivesTest, ADryRunWritesNothingAndRefusesWhatTheRealOneRefuses) {
