@@ -83,6 +83,12 @@ void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Conso
   }
 }
 
+void PrintNotes(absl::string_view command, const std::vector<std::string>& notes, Console& console) {
+  for (const std::string& note : notes) {
+    console.err << "tensorcask " << command << ": " << EscapeControls(note) << '\n';
+  }
+}
+
 void PrintRemoved(const std::vector<std::string>& paths, Console& console, bool is_dry_run) {
   for (const std::string& path : paths) {
     console.out << (is_dry_run ? "would remove: " : "removed: ") << Printable(path) << '\n';

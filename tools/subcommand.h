@@ -59,6 +59,8 @@ absl::StatusOr<std::optional<DecodedTensor>> ReadUnlessLost(absl::string_view co
                                                             Console& console);
 // What the file has besides tensors and, with --lenient, what breaks a rule of its format, on console.err.
 void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Console& console);
+// A line "tensorcask convert: SENTENCE" on console.err for each note.
+void PrintNotes(absl::string_view command, const std::vector<std::string>& notes, Console& console);
 // A line "removed: FILE" for each file of an older archive that a command removed, or "would remove: FILE".
 void PrintRemoved(const std::vector<std::string>& paths, Console& console, bool is_dry_run = false);
 // As NoteUnmatched, with hints, for each of these patterns that matches none of `entries`; `option` stands before the

@@ -219,16 +219,12 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   nb::dict result;
   nb::list messages;
   for (const ConvertLoss& loss : report.losses) messages.append(ToText(loss.message));
-  nb::list removed;
-  for (const std::string& one : report.removed) removed.append(ToText(one));
-  nb::list notes;
-  for (const std::string& note : report.notes) notes.append(ToText(note));
   result["tensors"] = report.tensors;
   result["bytes"] = report.bytes;
   result["file_bytes"] = report.file_bytes;
   result["losses"] = messages;
-  result["removed"] = removed;
-  result["notes"] = notes;
+  result["removed"] = TextList(report.removed);
+  result["notes"] = TextList(report.notes);
   return result;
 }
 
@@ -306,9 +302,7 @@ nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, b
   result["saved"] = report.saved;
   result["unverified"] = unverified;
   result["lost"] = lost;
-  nb::list removed;
-  for (const std::string& path : report.removed) removed.append(ToText(path));
-  result["removed"] = removed;
+  result["removed"] = TextList(report.removed);
   return result;
 }
 

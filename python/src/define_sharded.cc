@@ -33,8 +33,8 @@ namespace {
 
 // ---- merge ----------------------------------------------------------------------------------------------------------
 
-void Merge(nb::handle sources, nb::handle destination, bool overwrite, bool sync, bool allow_missing,
-           bool remove_sources) {
+nb::dict Merge(nb::handle sources, nb::handle destination, bool overwrite, bool sync, bool allow_missing,
+               bool remove_sources) {
   std::vector<std::string> from;
   for (const nb::handle source : nb::iter(sources)) from.push_back(FromPath(source));
   const std::string to = FromPath(destination);
@@ -47,7 +47,11 @@ void Merge(nb::handle sources, nb::handle destination, bool overwrite, bool sync
   for (const std::string& path : from) {  // the files of a store have those of the system, too
     if (options.file_system == InterruptibleFiles()) options.file_system = Take(FilesFor(path));
   }
-  Check(WithoutGil([&] { return MergeCheckpoints(from, to, options); }));
+  const CheckpointMergeReport report = Take(WithoutGil([&] { return MergeCheckpoints(from, to, options); }));
+  nb::dict result;
+  result["removed"] = TextList(report.removed);
+  result["notes"] = TextList(report.notes);
+  return result;
 }
 
 // ---- A communicator of Python ---------------------------------------------------------------------------------------
@@ -220,22 +224,24 @@ void ShardedLoadOf(nb::handle comm, nb::handle path, const PiecesToLoad& wanted,
 }  // namespace
 
 void DefineSharded(nb::module_& m) {
-  m.def("merge", &Merge, nb::arg("sources"), nb::arg("destination"), nb::kw_only(), nb::arg("overwrite") = false,
-        nb::arg("sync") = true, nb::arg("allow_missing") = false, nb::arg("remove_sources") = false,
-        nb::sig("def merge(sources: collections.abc.Iterable[str | os.PathLike[str]], "
-                "destination: str | os.PathLike[str], *, overwrite: bool = False, sync: bool = True, "
-                "allow_missing: bool = False, remove_sources: bool = False) -> None"),
-        "Joins TensorFlow checkpoints into one without reading their elements.\n\n"
-        "Data files get a second name (a hard link; a copy where the file system has no links). Pieces of one tensor "
-        "in several sources become one tensor. With ``allow_missing`` sources that do not exist are skipped; with "
-        "``remove_sources`` they are removed when the new checkpoint is whole. Raises FileExistsError without "
-        "``overwrite``, ValueError for a tensor that is whole in two sources.\n\n"
-        "    >>> import numpy as np, tensorcask as tc\n"
-        "    >>> for i in range(2):\n"
-        "    ...     _ = tc.save(f'worker_{i}', {f'w{i}': np.ones(3)}, overwrite=True)\n"
-        "    >>> tc.merge(['worker_0', 'worker_1'], 'merged', overwrite=True)\n"
-        "    >>> sorted(tc.load('merged'))\n"
-        "    ['w0', 'w1']\n");
+  m.def(
+      "merge", &Merge, nb::arg("sources"), nb::arg("destination"), nb::kw_only(), nb::arg("overwrite") = false,
+      nb::arg("sync") = true, nb::arg("allow_missing") = false, nb::arg("remove_sources") = false,
+      nb::sig("def merge(sources: collections.abc.Iterable[str | os.PathLike[str]], "
+              "destination: str | os.PathLike[str], *, overwrite: bool = False, sync: bool = True, "
+              "allow_missing: bool = False, remove_sources: bool = False) -> dict[str, list[str]]"),
+      "Joins TensorFlow checkpoints into one without reading their elements.\n\n"
+      "Data files get a second name (a hard link; a copy where the file system has no links). Pieces of one tensor "
+      "in several sources become one tensor. With ``allow_missing`` sources that do not exist are skipped; with "
+      "``remove_sources`` they are removed when the new checkpoint is whole, but for data files in which no tensor is. "
+      "Returns a dict with ``removed`` (the files that were removed) and ``notes``. Raises FileExistsError without "
+      "``overwrite``, ValueError for a tensor that is whole in two sources.\n\n"
+      "    >>> import numpy as np, tensorcask as tc\n"
+      "    >>> for i in range(2):\n"
+      "    ...     _ = tc.save(f'worker_{i}', {f'w{i}': np.ones(3)}, overwrite=True)\n"
+      "    >>> _ = tc.merge(['worker_0', 'worker_1'], 'merged', overwrite=True)\n"
+      "    >>> sorted(tc.load('merged'))\n"
+      "    ['w0', 'w1']\n");
   nb::class_<SavePlanCache>(m, "SavePlan",
                             "Keeps the plan of a sharded save for the next one (tensorcask.sharded.save).")
       .def(nb::init<>());

@@ -277,12 +277,7 @@ void DefineWriterClass(nb::module_& m) {
       .def("close", &Writer::Close, "Without ``finish``: removes what was written.")
       .def_prop_ro("closed", &Writer::is_closed)
       .def_prop_ro(
-          "removed",
-          [](const Writer& self) {
-            nb::list list;
-            for (const std::string& path : self.removed()) list.append(ToText(path));
-            return list;
-          },
+          "removed", [](const Writer& self) { return TextList(self.removed()); },
           nb::sig("def removed(self) -> list[str]"),
           "After ``finish``: the files of the replaced model that were removed, which its index lists.")
       .def(

@@ -390,19 +390,14 @@ absl::Status Save::Finish() {
 
   if (old_.has_value()) {
     CASK_RETURN_IF_ERROR(old_->CheckUnchanged());
-    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, old_->Replaced());
+    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, old_->Replaced(num_data_files_));
     for (const std::string& path : replaced.removed) publish_.RemoveAfterwards(path);
   }
   return publish_.Commit();
 }
 
 absl::StatusOr<ReplacedFiles> Save::Replaced() const {
-  if (!old_.has_value()) return ReplacedFiles();
-  CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, old_->Replaced());
-  for (std::string& note : old_->NotesOnStrayFiles(num_data_files_)) {
-    replaced.notes.push_back(std::move(note));
-  }
-  return replaced;
+  return old_.has_value() ? old_->Replaced(num_data_files_) : ReplacedFiles();
 }
 
 absl::Status Save::WriteIndex() {

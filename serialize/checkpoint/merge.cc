@@ -32,6 +32,7 @@
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -189,6 +190,7 @@ class Merger {
   absl::Status Check();
   absl::Status Publish();
   void RemoveSources();
+  CheckpointMergeReport report() && { return std::move(report_); }
 
  private:
   enum class Pass {
@@ -211,6 +213,7 @@ class Merger {
   CheckpointMergeOptions options_;
   std::vector<std::unique_ptr<Source>> sources_;
   bool requires_reader_v2_ = false;  // an entry is extension-only or encoded
+  CheckpointMergeReport report_;
 };
 
 absl::Status Merger::Read(absl::Span<const std::string> paths) {
@@ -505,35 +508,51 @@ absl::Status Merger::Publish() {
 
   if (old.has_value()) {
     CASK_RETURN_IF_ERROR(old->CheckUnchanged());
-    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, old->Replaced());
+    CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, old->Replaced(num_shards));
     for (const std::string& path : replaced.removed) publish.RemoveAfterwards(path);
+    report_.notes = std::move(replaced.notes);
   }
-  return publish.Commit();
+  CASK_RETURN_IF_ERROR(publish.Commit());
+  report_.removed = publish.removed();
+  return absl::OkStatus();
 }
 
-// The index goes first: without it the data files are no longer a checkpoint.
+// The index goes first: without it the data files are no longer a checkpoint. A file that the new checkpoint does not
+// have stays, unless it is empty: nobody has read it.
 void Merger::RemoveSources() {
+  FileSystem* const files = options_.file_system;
+  const auto remove = [&](const std::string& path) {
+    const bool is_removed = RemoveFile(path, files).ok();
+    if (is_removed) report_.removed.push_back(path);
+    return is_removed;
+  };
   for (const std::unique_ptr<Source>& source : sources_) {
-    FileSystem* const files = options_.file_system;
-    if (!RemoveFile(checkpoint::IndexPath(source->prefix), files).ok()) continue;
+    if (!remove(checkpoint::IndexPath(source->prefix))) continue;
     if (options_.sync && !SyncFolder(FolderOf(source->prefix), files).ok()) continue;
     const int num_shards = source->header().num_shards;
     for (int shard = 0; shard < num_shards; ++shard) {
-      RemoveFile(checkpoint::DataPath(source->prefix, shard, num_shards), files).IgnoreError();
+      const std::string path = checkpoint::DataPath(source->prefix, shard, num_shards);
+      const absl::StatusOr<FileInfo> info = DescribeFile(path, files);
+      if (!info.ok()) continue;
+      if (source->new_shards.count(shard) != 0 || info->size_bytes == 0) {
+        remove(path);
+      } else {
+        report_.notes.push_back(absl::StrCat(path, " stays: no tensor is in it"));
+      }
     }
   }
 }
 
 }  // namespace
 
-absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
-                              const CheckpointMergeOptions& options) {
+absl::StatusOr<CheckpointMergeReport> MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
+                                                       const CheckpointMergeOptions& options) {
   Merger merger(target, options);
   CASK_RETURN_IF_ERROR(merger.Read(sources));
   CASK_RETURN_IF_ERROR(merger.Check());
   CASK_RETURN_IF_ERROR(merger.Publish());
   if (options.remove_sources) merger.RemoveSources();
-  return absl::OkStatus();
+  return std::move(merger).report();
 }
 
 }  // namespace tensorcask

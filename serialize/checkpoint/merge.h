@@ -1,6 +1,6 @@
 // Merges several checkpoints into one, without reading their elements.
 //
-//   CASK_RETURN_IF_ERROR(MergeCheckpoints({"/tmp/worker-0", "/tmp/worker-1"}, "/models/step-100"));
+//   CASK_RETURN_IF_ERROR(MergeCheckpoints({"/tmp/worker-0", "/tmp/worker-1"}, "/models/step-100").status());
 //
 // Each data file gets a second name in the new checkpoint (a hard link; a copy where the file system has no links), so
 // the sources stay as they are unless `remove_sources` is set. The new checkpoint is published like every save: data
@@ -21,8 +21,9 @@
 #include "tensorcask/tensor/base/cxx17.h"
 
 #include <string>
+#include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/decode_limits.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -31,11 +32,17 @@ namespace tensorcask {
 
 struct CheckpointMergeOptions {
   FileSystem* file_system = FileSystem::Posix();
-  bool sync = true;             // the new checkpoint is durable when MergeCheckpoints returns
-  bool overwrite = false;       // as CheckpointWriterOptions::overwrite; the target may not be a source
-  bool allow_missing = false;   // skip sources that do not exist; one must exist
-  bool remove_sources = false;  // after the new checkpoint is published; best effort
+  bool sync = true;            // the new checkpoint is durable when MergeCheckpoints returns
+  bool overwrite = false;      // as CheckpointWriterOptions::overwrite; the target may not be a source
+  bool allow_missing = false;  // skip sources that do not exist; one must exist
+  // After the new checkpoint is published, best effort: the indexes, and the data files that the new checkpoint has.
+  bool remove_sources = false;
   DecodeLimits limits;
+};
+
+struct CheckpointMergeReport {
+  std::vector<std::string> removed;  // files of the replaced checkpoint, and of sources
+  std::vector<std::string> notes;    // sentences on data files that no index counts, or that stay
 };
 
 // `sources` are prefixes or paths of indexes, not V1 checkpoints. Makes the folder of `target` if it is missing (its
@@ -46,8 +53,8 @@ struct CheckpointMergeOptions {
 // file that is missing or too short; Aborted for a source that is replaced meanwhile; ResourceExhausted past a limit,
 // for example for a tensor in pieces whose entry has more than max_message_bytes; from errno, naming the file. On error
 // there is no new checkpoint (a new folder stays), and the sources are unchanged.
-absl::Status MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
-                              const CheckpointMergeOptions& options = {});
+absl::StatusOr<CheckpointMergeReport> MergeCheckpoints(absl::Span<const std::string> sources, const std::string& target,
+                                                       const CheckpointMergeOptions& options = {});
 
 }  // namespace tensorcask
 

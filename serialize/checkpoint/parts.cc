@@ -272,15 +272,17 @@ absl::Status JointIndex::WriteIndex(absl::Span<const std::string> parts, uint64_
   }
   CASK_RETURN_IF_ERROR(table.Finish());
   CASK_RETURN_IF_ERROR(index_->Flush(options_.sync));
-  return old_.has_value() ? old_->CheckUnchanged() : absl::OkStatus();
+  if (!old_.has_value()) return absl::OkStatus();
+  CASK_RETURN_IF_ERROR(old_->CheckUnchanged());
+  CASK_ASSIGN_OR_RETURN(replaced_, old_->Replaced(num_data_files_));
+  return absl::OkStatus();
 }
 
 absl::Status JointIndex::Publish() {
   index_ = nullptr;
   if (old_.has_value()) {
     CASK_RETURN_IF_ERROR(old_->CheckUnchanged());
-    CASK_ASSIGN_OR_RETURN(const ReplacedFiles replaced, old_->Replaced());
-    for (const std::string& path : replaced.removed) publish_.RemoveAfterwards(path);
+    for (const std::string& path : replaced_.removed) publish_.RemoveAfterwards(path);
   }
   return publish_.Commit();
 }

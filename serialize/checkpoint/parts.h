@@ -32,6 +32,7 @@
 #include "tensorcask/serialize/checkpoint/write/tensor_job.h"
 #include "tensorcask/serialize/io/byte_sink.h"
 #include "tensorcask/serialize/io/publication.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/dtype.h"
 #include "tensorcask/tensor/shape.h"
 #include "tensorcask/tensor/slice.h"
@@ -108,6 +109,8 @@ class JointIndex {
   absl::Status Publish();
   // After Publish: the paths of the data files of the old checkpoint that it removed.
   const std::vector<std::string>& removed_files() const { return publish_.removed(); }
+  // Sentences on files that Publish replaces and that no index counts.
+  const std::vector<std::string>& notes() const { return replaced_.notes; }
   void Abandon() { publish_.Abandon(); }  // no effect after Publish
   // After Publish or Abandon: whether the new index has its name, or may have it. The data files must then stay.
   bool may_exist() const { return publish_.switch_may_exist(); }
@@ -118,6 +121,7 @@ class JointIndex {
   const std::string prefix_;
   const CheckpointWriterOptions options_;
   std::optional<OldCheckpoint> old_;  // with options.overwrite
+  ReplacedFiles replaced_;            // of `old_`, since WriteIndex
   int num_data_files_ = 0;
   Publication publish_;
   FileSink* index_ = nullptr;

@@ -470,8 +470,10 @@ absl::StatusOr<SalvageReport> SalvageCheckpoint(const std::string& from, const s
   };
   CASK_ASSIGN_OR_RETURN(SalvageReport report, Salvage(prefix, read).Run(add));
   if (report.saved == 0 && !report.lost.empty()) return report;
+  CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, writer.Replaced());
   CASK_RETURN_IF_ERROR(writer.Finish());
   report.removed = writer.removed_files();
+  report.notes = std::move(replaced.notes);
   return report;
 }
 

@@ -40,6 +40,7 @@ struct SalvageReport {
   std::vector<std::string> unverified;
   std::vector<CheckpointDamage> lost;  // sorted by name, then damage of no single tensor; empty: all saved
   std::vector<std::string> removed;    // data files of the replaced checkpoint, by SalvageCheckpoint
+  std::vector<std::string> notes;      // sentences on data files that it replaced and that no index counted
 };
 
 // Calls take(name, tensor) for each tensor that is saved, in the order of the files; an error of `take` ends the

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/checkpoint/parts.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/sharded/internal/exchange.h"
 #include "tensorcask/serialize/sharded/internal/host_reads.h"
 #include "tensorcask/serialize/sharded/internal/joint_save.h"
@@ -163,8 +164,10 @@ absl::Status Resharder::Write(const std::string& target) {
     CASK_RETURN_IF_ERROR(GoOn(target));
     CASK_RETURN_IF_ERROR(Copy(piece, &writer));
   }
+  CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, writer.Replaced());
   CASK_RETURN_IF_ERROR(writer.Finish());
   report_.removed = writer.removed_files();
+  report_.notes = std::move(replaced.notes);
   return absl::OkStatus();
 }
 
@@ -246,7 +249,10 @@ absl::Status Resharder::WriteInJob(Communicator* comm, const std::string& target
   for (size_t entry = 0; entry < entries_.size(); ++entry) num_records += IsDivided(entry) ? 1 : 0;
   CASK_RETURN_IF_ERROR(save.Finish(status, num_records));
   CASK_RETURN_IF_ERROR(save.Publish());
-  if (rank == 0) report_.removed = save.removed_files();
+  if (rank == 0) {
+    report_.removed = save.removed_files();
+    report_.notes = save.notes();
+  }
   return absl::OkStatus();
 }
 

@@ -55,6 +55,7 @@ struct ReshardReport {
   std::vector<uint64_t> bytes_of_ranks;  // the size of the elements in the data file of each rank
   std::vector<std::string> unmatched;    // globs that match no tensor
   std::vector<std::string> removed;      // data files of the old checkpoint, with `overwrite`
+  std::vector<std::string> notes;        // sentences on data files that were replaced and that no index counted
 };
 
 // Errors: those of CheckpointReader::Read and CheckpointWriter::AddSlice; those of PieceOf, naming the tensor;
@@ -63,7 +64,7 @@ absl::StatusOr<ReshardReport> ReshardCheckpoint(const std::string& source, const
                                                 const ReshardOptions& options = {});
 
 // The same by all ranks of `comm`, each of which calls it with the same arguments. All get the same status and report;
-// `removed` is at rank 0. An error of one rank begins with "rank 2: ".
+// `removed` and `notes` are at rank 0. An error of one rank begins with "rank 2: ".
 // Further errors: InvalidArgument if `mesh` has not as many ranks as `comm`; those of the communicator.
 absl::StatusOr<ReshardReport> ReshardCheckpoint(Communicator* comm, const std::string& source,
                                                 const std::string& target, const Mesh& mesh,

@@ -91,7 +91,7 @@ void MergeAll(const Folder& folder) {
   CheckpointMergeOptions options;
   options.sync = false;
   options.overwrite = true;
-  Require(MergeCheckpoints(sources, folder.Path("merged"), options));
+  Require(MergeCheckpoints(sources, folder.Path("merged"), options).status());
 }
 
 void MergeRow(int count, bool pieces, double cpu_bar) {

@@ -93,7 +93,7 @@ class MergeScenario final : public Scenario {
     options.file_system = files;
     options.overwrite = overwrite;
     options.remove_sources = merge_.remove_sources;
-    return MergeCheckpoints(Sources(), kTarget, options);
+    return MergeCheckpoints(Sources(), kTarget, options).status();
   }
 
   const MergeCase merge_;

@@ -258,7 +258,7 @@ absl::Status Run(const std::string& command, const std::vector<std::string>& arg
   if (command == "merge") {
     CheckpointMergeOptions options;
     options.sync = false;
-    return MergeCheckpoints(absl::MakeConstSpan(arguments).subspan(1), arguments[0], options);
+    return MergeCheckpoints(absl::MakeConstSpan(arguments).subspan(1), arguments[0], options).status();
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown command ", command));
 }

@@ -31,8 +31,10 @@ def test_merge(tmp_path):
         tc.merge([tmp_path / "part-0"], tmp_path / "whole")
     with pytest.raises(FileNotFoundError):
         tc.merge([tmp_path / "none"], tmp_path / "other")
-    tc.merge([tmp_path / "none", tmp_path / "part-1"], tmp_path / "whole", overwrite=True, allow_missing=True,
-             remove_sources=True)  # fmt: skip
+    report = tc.merge([tmp_path / "none", tmp_path / "part-1"], tmp_path / "whole", overwrite=True, allow_missing=True,
+                      remove_sources=True)  # fmt: skip
+    assert report["notes"] == []
+    assert str(tmp_path / "part-1.index") in report["removed"]
     assert list(tc.load(tmp_path / "whole")) == ["w1"]
     assert not (tmp_path / "part-1.index").exists()
 

@@ -43,6 +43,34 @@ class Merge(Archives):
         self.good("merge", "--allow-missing", "--remove-sources", self.path("none"), w0, w1, self.path("m"))
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("w")], [])
 
+    def test_what_is_replaced_and_removed_is_said(self):
+        w0, w1 = self.workers()
+        target = self.path("m")
+        self.good("merge", w0, target)
+        out = self.good("merge", "--overwrite", "--remove-sources", w0, w1, target)
+        self.assertEqual(out, "".join(f"removed: {path}\n" for path in (
+            target + ".data-00000-of-00001", w0 + ".index", w0 + ".data-00000-of-00001",
+            w1 + ".index", w1 + ".data-00000-of-00001")) + f"{target}: 3 tensors in 2 data files\n")
+        self.write("n.data-00000-of-00002", "precious")
+        for command in (["merge", target], ["reshard", "--mesh", "m=2", target]):
+            done = run(command[0], "--overwrite", *command[1:], self.path("n"))
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(done.stderr, f"tensorcask {command[0]}: {self.path('n')}.data-00000-of-00002: "
+                             "no index counts this data file, and the new one replaces it\n")
+            os.unlink(self.path("n.index"))
+
+    def test_a_data_file_that_nobody_read_stays(self):
+        source = self.path("two")
+        self.good("merge", *self.workers(), source)
+        files = {name for name in os.listdir(self.folder) if name.startswith("two.data")}
+        self.assertEqual(len(files), 2)
+        self.good("edit", "--remove", "a", source)
+        done = run("merge", "--remove-sources", source, self.path("m"))
+        self.assertEqual(done.returncode, 0)
+        left = files & set(os.listdir(self.folder))
+        self.assertEqual(len(left), 1)
+        self.assertEqual(done.stderr, f"tensorcask merge: {self.path(left.pop())} stays: no tensor is in it\n")
+
     def test_refuses_one_name_twice_and_misuse(self):
         w0, _ = self.workers()
         self.good("convert", w0, self.path("again"))

@@ -226,7 +226,7 @@ absl::StatusOr<ExitCode> Convert(const ConvertFlags& flags, Console& console) {
   progress.reset();
   if (!report.ok() && Interrupted()) return InterruptedExitCode();  // the destructor removes what was written
   if (!report.ok()) return NameOverwrite(report.status());
-  for (const std::string& note : report->notes) console.err << "tensorcask convert: " << EscapeControls(note) << '\n';
+  PrintNotes("convert", report->notes, console);
   if (flags.dry_run) return kDone;
   PrintRemoved(report->removed, console);
   console.out << Printable(flags.destination()) << ": " << TensorCount(num_tensors) << ", "

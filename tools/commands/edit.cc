@@ -131,7 +131,9 @@ absl::StatusOr<ArchiveEditReport> EditOrExplain(const EditFlags& flags, const Ar
   struct stat info;
   const bool has_output = !flags.output.empty() && (lstat(flags.output.c_str(), &info) == 0 ||
                                                     lstat(absl::StrCat(flags.output, ".index").c_str(), &info) == 0);
-  if (!absl::IsAlreadyExists(report.status()) || !has_output) return report;
+  const bool is_taken =
+      absl::IsAlreadyExists(report.status()) && absl::StrContains(report.status().message(), "exists already");
+  if (!is_taken || !has_output) return report;
   return absl::AlreadyExistsError(
       absl::StrCat(report.status().message(), "; --output writes only new files: choose another name"));
 }

@@ -315,7 +315,7 @@ absl::StatusOr<Received> SaveAll(const ArchiveReader& input, const Target& to, C
   const absl::StatusOr<ConvertReport> report = ConvertArchives({&input}, to.path, to.format, options, write);
   progress.reset();
   if (!report.ok()) return NameOverwrite(report.status());
-  for (const std::string& note : report->notes) console.err << "tensorcask recv: " << EscapeControls(note) << '\n';
+  PrintNotes("recv", report->notes, console);
   return Received{report->tensors, report->bytes, report->removed};
 }
 

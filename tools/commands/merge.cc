@@ -36,7 +36,8 @@ absl::StatusOr<ExitCode> Merge(const MergeFlags& flags, Console& console) {
   options.overwrite = flags.overwrite;
   options.allow_missing = flags.allow_missing;
   options.remove_sources = flags.remove_sources;
-  const absl::Status merged = MergeCheckpoints(sources, target, options);
+  const absl::StatusOr<CheckpointMergeReport> report = MergeCheckpoints(sources, target, options);
+  const absl::Status& merged = report.status();
   if (absl::IsAlreadyExists(merged) && !flags.overwrite && absl::StrContains(merged.message(), "exists already")) {
     return AppendToMessage(merged, "; --overwrite replaces it");
   }
@@ -48,6 +49,8 @@ absl::StatusOr<ExitCode> Merge(const MergeFlags& flags, Console& console) {
         merged, absl::StrCat("; ", source, " is no prefix of a checkpoint; convert joins files of other formats"));
   }
   CASK_RETURN_IF_ERROR(merged);
+  PrintNotes("merge", report->notes, console);
+  PrintRemoved(report->removed, console);
   CheckpointReaderOptions read;
   read.read.file_system = ToolFiles();
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(target, read));

@@ -92,6 +92,7 @@ absl::StatusOr<ExitCode> Reshard(const ReshardFlags& flags, Console& console) {
   for (const std::string& glob : report->unmatched) {
     NoteUnmatched("reshard", absl::StrCat("--spec ", glob), console);
   }
+  PrintNotes("reshard", report->notes, console);
   PrintRemoved(report->removed, console);
   for (size_t rank = 0; rank < report->bytes_of_ranks.size(); ++rank) {
     console.out << "rank " << rank << ": " << HumanBytes(report->bytes_of_ranks[rank]) << '\n';

@@ -78,7 +78,7 @@ absl::StatusOr<ExitCode> Salvage(const SalvageFlags& flags, Console& console) {
   if (Interrupted()) return InterruptedExitCode();
   if (absl::IsAlreadyExists(report.status())) return AppendToMessage(report.status(), "; --overwrite replaces it");
   CASK_RETURN_IF_ERROR(report.status());
-  for (const std::string& note : report->notes) console.err << "tensorcask salvage: " << EscapeControls(note) << '\n';
+  PrintNotes("salvage", report->notes, console);
   if (flags.json) {
     Json document;
     SetJsonText("source", flags.source, &document);

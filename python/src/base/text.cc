@@ -16,6 +16,12 @@ std::string BytesOf(nb::handle bytes) {
 
 }  // namespace
 
+nb::list TextList(const std::vector<std::string>& texts) {
+  nb::list list;
+  for (const std::string& text : texts) list.append(ToText(text));
+  return list;
+}
+
 nb::object ToText(absl::string_view bytes) {
   PyObject* const text = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
   if (text == nullptr) throw nb::python_error();

@@ -15,6 +15,7 @@
 namespace tensorcask::python {
 
 nanobind::object ToText(absl::string_view bytes);
+nanobind::list TextList(const std::vector<std::string>& texts);  // ToText of each
 nanobind::bytes ToBytes(absl::string_view bytes);
 
 // Of str or bytes. Throws TypeError, naming `what`, for other objects.

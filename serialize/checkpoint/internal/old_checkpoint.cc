@@ -99,8 +99,13 @@ absl::Status OldCheckpoint::CheckUnchanged() const {
       IndexPath(prefix_), ": was replaced by another save since this one began, which therefore changes nothing"));
 }
 
-absl::StatusOr<ReplacedFiles> OldCheckpoint::Replaced() const {
+absl::StatusOr<ReplacedFiles> OldCheckpoint::Replaced(int num_shards) const {
   CASK_ASSIGN_OR_RETURN(ReplacedFiles replaced, ReplacedFileAt(IndexPath(prefix_), file_system_));
+  for (int shard = 0; shard < num_shards; ++shard) {
+    const std::string path = DataPath(prefix_, shard, num_shards);
+    if (!HasFileAt(path, file_system_).value_or(false)) continue;
+    replaced.notes.push_back(absl::StrCat(path, ": no index counts this data file, and the new one replaces it"));
+  }
   if (replaced.path.empty()) return replaced;
   if (!found_.is_readable) {
     replaced.notes.push_back(absl::StrCat(IndexPath(prefix_),
@@ -114,16 +119,6 @@ absl::StatusOr<ReplacedFiles> OldCheckpoint::Replaced() const {
     if (exists) replaced.removed.push_back(std::move(path));
   }
   return replaced;
-}
-
-std::vector<std::string> OldCheckpoint::NotesOnStrayFiles(int num_shards) const {
-  std::vector<std::string> notes;
-  for (int shard = 0; shard < num_shards; ++shard) {
-    const std::string path = DataPath(prefix_, shard, num_shards);
-    if (!HasFileAt(path, file_system_).value_or(false)) continue;
-    notes.push_back(absl::StrCat(path, ": no index counts this data file, and the new one replaces it"));
-  }
-  return notes;
 }
 
 }  // namespace tensorcask::checkpoint

@@ -4,7 +4,7 @@
 //   CASK_ASSIGN_OR_RETURN(const int num_shards, old.ChooseNumShards(2));   // 3 if the old one has 2 data files
 //   ... write ...
 //   CASK_RETURN_IF_ERROR(old.CheckUnchanged());
-//   ... publish; remove the files that old.Replaced() named before ...
+//   ... publish; remove the files that old.Replaced(num_shards) named before ...
 //
 // The names of the new data files must differ from those that the old index needs (FORMAT.md section 6). They are
 // chosen when the save begins, so the index must be the same when the save ends.
@@ -41,14 +41,11 @@ class OldCheckpoint {
   // error: no data file is needed then.
   absl::Status CheckUnchanged() const;
 
-  // What a save replaces: the index and the data files that it counts. Other files called PREFIX.data-SSSSS-of-NNNNN
-  // stay, and so do all if the index cannot be read.
-  // Errors: those of HasFileAt.
-  absl::StatusOr<ReplacedFiles> Replaced() const;
-
-  // Notes on data files that no index counts, and that a save of `num_shards` data files replaces, since it needs their
-  // names (FORMAT.md section 6).
-  std::vector<std::string> NotesOnStrayFiles(int num_shards) const;
+  // What a save of `num_shards` data files replaces: the index and the data files that it counts. Other files called
+  // PREFIX.data-SSSSS-of-NNNNN stay, and so do all if the index cannot be read, but for those whose names the save
+  // needs (FORMAT.md section 6): the notes name them. Call it before the new files have their names. Errors: those of
+  // HasFileAt.
+  absl::StatusOr<ReplacedFiles> Replaced(int num_shards) const;
 
  private:
   struct Found {

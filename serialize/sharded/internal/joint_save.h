@@ -46,6 +46,7 @@ class JointSave {
 
   // At rank 0, after Publish: the data files of the old checkpoint that were removed.
   const std::vector<std::string>& removed_files() const { return joint_->removed_files(); }
+  const std::vector<std::string>& notes() const { return joint_->notes(); }  // at rank 0, after Finish
 
  private:
   Communicator* const comm_;

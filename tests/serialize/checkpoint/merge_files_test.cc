@@ -68,7 +68,7 @@ TEST(MergeTest, MoreSourcesThanFilesThatMayBeOpen) {
   rlimit few = before;
   few.rlim_cur = kSources - 10;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const absl::Status merged = MergeCheckpoints(sources, folder.Path("m"));
+  const absl::Status merged = MergeCheckpoints(sources, folder.Path("m")).status();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_OK(merged);
   ASSERT_OK_AND_ASSIGN(const CheckpointReader reader, OpenIn(FileSystem::Posix(), folder.Path("m")));
@@ -107,7 +107,7 @@ TEST(MergeTest, ASourceThatIsReplacedMeanwhile) {
     SaveIn(&memory, "/a", {{"a", Tensor::Scalar<float>(1)}});
     SaveIn(&memory, "/b", {{"b", Tensor::Scalar<float>(2)}});
     ReplacingFileSystem files(&memory, "/a.index", n);
-    const absl::Status merged = MergeCheckpoints({"/a", "/b"}, "/m", On(&files));
+    const absl::Status merged = MergeCheckpoints({"/a", "/b"}, "/m", On(&files)).status();
     if (!files.has_replaced()) {
       EXPECT_GT(n, 3);
       ASSERT_OK(merged);
@@ -165,7 +165,7 @@ TEST(MergeTest, ASourceThatIsRewrittenMeanwhile) {
     const std::string other = *memory.Find("/other.index");
     ASSERT_EQ(other.size(), memory.Find("/a.index")->size());
     RewritingFileSystem files(&memory, "/a.index", other, n);
-    const absl::Status merged = MergeCheckpoints({"/a"}, "/m", On(&files));
+    const absl::Status merged = MergeCheckpoints({"/a"}, "/m", On(&files)).status();
     if (!files.has_rewritten()) break;
     if (merged.ok()) continue;  // from before the entries were checked, or after all were read
     EXPECT_THAT(merged, StatusIs(Code::kAborted, HasSubstr("/a.index: was changed while it was read")));
@@ -193,7 +193,7 @@ TEST(MergeTest, SourcesAreRemovedIndexFirst) {
   FaultyFileSystem files(&memory);
   CheckpointMergeOptions options = On(&files);
   options.remove_sources = true;
-  ASSERT_OK(MergeCheckpoints({"/a", "/b"}, "/m", options));
+  ASSERT_OK_AND_ASSIGN(const CheckpointMergeReport report, MergeCheckpoints({"/a", "/b"}, "/m", options));
   EXPECT_THAT(memory.Paths(), ElementsAre("/m.data-00000-of-00002", "/m.data-00001-of-00002", "/m.index"));
   std::vector<std::string> removed;
   for (const FaultyFileSystem::Record& record : files.log()) {
@@ -203,6 +203,7 @@ TEST(MergeTest, SourcesAreRemovedIndexFirst) {
   }
   EXPECT_THAT(removed, ElementsAre("/a.index", "/a.data-00000-of-00002", "/a.data-00001-of-00002", "/b.index",
                                    "/b.data-00000-of-00001"));
+  EXPECT_EQ(report.removed, removed);
   // Best effort: the checkpoint stands.
   SaveIn(&memory, "/c", {{"c", Tensor::Scalar<float>(1)}});
   files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {

@@ -86,7 +86,7 @@ inline BundleHeaderProto HeaderOf(FileSystem* files, const std::string& prefix) 
 }
 
 inline absl::Status Merge(FileSystem* files, const std::vector<std::string>& sources) {
-  return MergeCheckpoints(sources, "/m", On(files));
+  return MergeCheckpoints(sources, "/m", On(files)).status();
 }
 
 }  // namespace tensorcask::testing

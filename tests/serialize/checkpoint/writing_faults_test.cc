@@ -94,7 +94,7 @@ absl::Status MergeParts(FileSystem* files, bool overwrite, bool remove_sources =
   options.file_system = files;
   options.overwrite = overwrite;
   options.remove_sources = remove_sources;
-  return MergeCheckpoints({"/m/part-0", "/m/part-1"}, kTarget, options);
+  return MergeCheckpoints({"/m/part-0", "/m/part-1"}, kTarget, options).status();
 }
 
 void Nothing(MemoryFileSystem*) {}
