@@ -128,7 +128,7 @@ class Onnx(Archives):
         self.assertEqual(done.returncode, 0)
         self.assertIn(f'{self.path("n.onnx")}: 1 of 7 tensors is as in {base}: "t3"\n', done.stdout + done.stderr)
         self.good("convert", "--include", "t3", base, self.path("one.safetensors"))
-        for dry in ([], ["--dry-run"]):
+        for dry in (["--dry-run"], []):
             done = run("convert", "--replace-in", base, self.path("one.safetensors"), self.path("m.onnx"), *dry)
             self.assertEqual(done.returncode, 0)
             self.assertIn('6 of 7 tensors are as in', done.stdout + done.stderr)

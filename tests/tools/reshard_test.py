@@ -58,6 +58,7 @@ class Merge(Archives):
             self.assertEqual(done.stderr, f"tensorcask {command[0]}: {self.path('n')}.data-00000-of-00002: "
                              "no index counts this data file, and the new one replaces it\n")
             os.unlink(self.path("n.index"))
+            os.unlink(self.path("n.data-00001-of-00002"))
 
     def test_a_data_file_that_nobody_read_stays(self):
         source = self.path("two")
