@@ -219,8 +219,8 @@ TEST_F(ConvertArchivesTest, WhatAnotherProgramSavedOverTheSourceStays) {
 }
 
 TEST_F(ConvertArchivesTest, CopiesOfOneTensorHaveABound) {
-  std::string header = R"({"__metadata__":{)";
-  for (int i = 0; i < 1100; ++i) absl::StrAppend(&header, i == 0 ? "" : ",", R"("v)", i, R"(":"w")");
+  std::string header = R"({"__metadata__":{"format":"pt")";
+  for (int i = 0; i < 1100; ++i) absl::StrAppend(&header, R"(,"v)", i, R"(":"w")");
   absl::StrAppend(&header, R"(},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})");
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::string length(8, '\0');
