@@ -497,7 +497,7 @@ class Planner {
       if (!is_first && !stays) plan_.losses.push_back(archive::Untied(target_, item, other));
     }
     const auto most = static_cast<uint64_t>(DecodeLimits().max_expansion);
-    if (copied_bytes / most <= stored_bytes) return absl::OkStatus();
+    if (copied_bytes <= CheckedMul(stored_bytes, most).value_or(UINT64_MAX)) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
         "tied tensors would become copies of ", copied_bytes, " bytes, more than ", most, " for each of the ",
         stored_bytes, " bytes that they share; leave names out, or write a format ", "that keeps ties"));
