@@ -68,6 +68,11 @@ absl::Status CopyFile(const std::string& source_path, const std::string& path, c
   return sink->Close(sync);
 }
 
+absl::Status ReplacedMeanwhile(const std::string& path) {
+  return absl::AbortedError(
+      absl::StrCat(path, ": was replaced by another writer since it was read; this one changes nothing"));
+}
+
 }  // namespace
 
 std::string FirstTemporaryPath(const std::string& final_path) { return TemporaryPath(final_path, 0); }
@@ -267,6 +272,10 @@ absl::Status Publication::Publish() {
     CASK_RETURN_IF_ERROR(entry.sink != nullptr ? entry.sink->Close(options_.sync) : SyncExisting(entry));
   }
 
+  // Before the other files have their names, too: those that they replace would be gone.
+  if (entries_.size() > 1 && replaced_ != nullptr && WasReplaced(*replaced_)) {
+    return ReplacedMeanwhile(entries_.back().final_path);
+  }
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (Entry* const late = &entries_[i]; late->temporary_path.empty()) {
       const std::string source_path = late->source_path;
@@ -312,8 +321,7 @@ absl::Status Publication::Rename(Entry* entry) {
   }
   if (result == -EOPNOTSUPP && files_of_old != nullptr && WasReplaced(*replaced_)) {
     entry->renaming = false;
-    return absl::AbortedError(absl::StrCat(
-        entry->final_path, ": was replaced by another writer since it was read; this one changes nothing"));
+    return ReplacedMeanwhile(entry->final_path);
   }
   const bool is_conditional = result != -EOPNOTSUPP;
   if (!is_conditional) {

@@ -71,6 +71,28 @@ TEST(PublicationTest, FilesAppearAtCommitAndNotBefore) {
   EXPECT_THAT(memory.Paths(), ElementsAre("a", "b")) << "published is published";
 }
 
+TEST(PublicationTest, ASwitchThatWasReplacedLeavesTheOtherFiles) {
+  MemoryFileSystem memory;
+  memory.Put("data", "old data");
+  memory.Put("switch", "old switch");
+  PublishOptions options = On(&memory);
+  options.overwrite = true;
+  ReadOptions read;
+  read.file_system = &memory;
+  {
+    Publication publish(options);
+    ASSERT_OK_AND_ASSIGN(std::shared_ptr<const ByteSource> old, OpenFileSource("switch", read));
+    publish.ReplaceOnly(std::move(old));
+    ASSERT_OK(publish.Add("data").status());
+    ASSERT_OK(publish.Add("switch").status());
+    memory.Put("switch", "of another writer");
+    EXPECT_THAT(publish.Commit(), StatusIs(Code::kAborted, HasSubstr("switch: was replaced")));
+  }
+  EXPECT_THAT(memory.Paths(), ElementsAre("data", "switch"));
+  EXPECT_EQ(*memory.Find("data"), "old data");
+  EXPECT_EQ(*memory.Find("switch"), "of another writer");
+}
+
 // As Python's multiprocessing makes them.
 TEST(PublicationTest, AChildOfForkLeavesTheFilesToItsParent) {
   const TempFolder folder;
