@@ -517,8 +517,8 @@ absl::Status Merger::Publish() {
   return absl::OkStatus();
 }
 
-// The index goes first: without it the data files are no longer a checkpoint. A file that the new checkpoint does not
-// have stays, unless it is empty: nobody has read it.
+// The index goes first: without it the data files are no longer a checkpoint. A data file stays if the merge did not
+// link it to the new checkpoint, unless it is empty.
 void Merger::RemoveSources() {
   FileSystem* const files = options_.file_system;
   const auto remove = [&](const std::string& path) {

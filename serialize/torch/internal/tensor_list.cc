@@ -204,64 +204,59 @@ std::string QuotedNames(const std::vector<std::string>& names) {
   return absl::StrCat(absl::StrJoin(quoted, ", "), names.size() > kMostNames ? ", ..." : "");
 }
 
-// Whether the state of a tensor, a dict or a tuple of two, has more than tensors.
-bool HasOtherAttributes(const Pickle& pickle, Ref state) {
+struct Attributes {
+  bool are_tensors = false;  // some of them
+  bool are_others = false;
+};
+
+// Of the state of a tensor: a dict or a tuple of two.
+Attributes AttributesOf(const Pickle& pickle, Ref state) {
+  Attributes attributes;
   const bool is_pair = pickle.object(state).kind == Object::Kind::kTuple && pickle.items(state).size() == 2;
   for (const Ref dict : is_pair ? pickle.items(state) : absl::MakeConstSpan(&state, 1)) {
     if (pickle.object(dict).kind == Object::Kind::kNone) continue;
-    if (pickle.object(dict).kind != Object::Kind::kDict) return true;
+    if (pickle.object(dict).kind != Object::Kind::kDict) {
+      attributes.are_others = true;
+      continue;
+    }
     const absl::Span<const Ref> items = pickle.items(dict);
     for (size_t i = 1; i < items.size(); i += 2) {
       const Object::Kind kind = pickle.object(items[i]).kind;
-      if (kind != Object::Kind::kTensor && kind != Object::Kind::kStorage) return true;
+      const bool is_tensor = kind == Object::Kind::kTensor || kind == Object::Kind::kStorage;
+      (is_tensor ? attributes.are_tensors : attributes.are_others) = true;
     }
   }
-  return false;
+  return attributes;
 }
 
-// Whether the state has tensors.
-bool HasTensorAttributes(const Pickle& pickle, Ref state) {
-  const bool is_pair = pickle.object(state).kind == Object::Kind::kTuple && pickle.items(state).size() == 2;
-  for (const Ref dict : is_pair ? pickle.items(state) : absl::MakeConstSpan(&state, 1)) {
-    if (pickle.object(dict).kind != Object::Kind::kDict) continue;
-    const absl::Span<const Ref> items = pickle.items(dict);
-    for (size_t i = 1; i < items.size(); i += 2) {
-      const Object::Kind kind = pickle.object(items[i]).kind;
-      if (kind == Object::Kind::kTensor || kind == Object::Kind::kStorage) return true;
-    }
-  }
-  return false;
-}
+// The names of tensors by what their attributes are; a name may be in both.
+struct WithAttributes {
+  std::vector<std::string> tensors;
+  std::vector<std::string> others;
+};
 
-// "the attributes of 1 tensor that are not tensors (of "w")"; "" if no tensor has such attributes.
-std::string OtherAttributes(const TorchFile& file, const TensorList& list) {
-  std::vector<std::string> names;
+WithAttributes FindAttributes(const TorchFile& file, const TensorList& list) {
+  WithAttributes found;
   for (size_t i = 0; i < list.entries.size(); ++i) {
     const Pickle& pickle = file.parts[list.sources[i].part].pickle;
     const Object& object = pickle.object(list.sources[i].object);
     if (object.kind != Object::Kind::kTensor) continue;
     const Ref state = pickle.tensors[object.index].state;
-    if (state != kNoRef && HasOtherAttributes(pickle, state)) names.push_back(list.entries[i].name);
+    if (state == kNoRef) continue;
+    const Attributes attributes = AttributesOf(pickle, state);
+    if (attributes.are_tensors) found.tensors.push_back(list.entries[i].name);
+    if (attributes.are_others) found.others.push_back(list.entries[i].name);
   }
-  if (names.empty()) return "";
-  return absl::StrCat("the attributes of ", names.size(), names.size() == 1 ? " tensor" : " tensors",
-                      " that are not tensors (of ", QuotedNames(names), ")");
+  return found;
 }
 
-// "the places of the tensors that are attributes of 1 tensor (of "w")", which become entries of the object; "" if no
-// tensor has such attributes.
-std::string TensorAttributes(const TorchFile& file, const TensorList& list) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < list.entries.size(); ++i) {
-    const Pickle& pickle = file.parts[list.sources[i].part].pickle;
-    const Object& object = pickle.object(list.sources[i].object);
-    if (object.kind != Object::Kind::kTensor) continue;
-    const Ref state = pickle.tensors[object.index].state;
-    if (state != kNoRef && HasTensorAttributes(pickle, state)) names.push_back(list.entries[i].name);
-  }
-  if (names.empty()) return "";
-  return absl::StrCat("the places of the tensors that are attributes of ", names.size(),
-                      names.size() == 1 ? " tensor" : " tensors", " (of ", QuotedNames(names), ")");
+std::string CountOf(const std::vector<std::string>& names) {
+  return absl::StrCat(names.size(), names.size() == 1 ? " tensor" : " tensors");
+}
+
+// "the attributes of 1 tensor that are not tensors (of "w")".
+std::string OtherAttributes(const std::vector<std::string>& names) {
+  return absl::StrCat("the attributes of ", CountOf(names), " that are not tensors (of ", QuotedNames(names), ")");
 }
 
 // "the classes of some values (deque, frozenset)", which are read as values of simpler classes; "" if there are none.
@@ -404,8 +399,8 @@ std::vector<std::string> NotesOf(const TorchFile& file, const TensorList& list) 
     notes.push_back(absl::StrCat(attributes.size() == 1 ? "the attribute " : "the attributes ", QuotedNames(attributes),
                                  " of dicts ", attributes.size() == 1 ? "is" : "are", " not read"));
   }
-  if (const std::string attributes = OtherAttributes(file, list); !attributes.empty()) {
-    notes.push_back(absl::StrCat(attributes, " are not read"));
+  if (const WithAttributes with = FindAttributes(file, list); !with.others.empty()) {
+    notes.push_back(absl::StrCat(OtherAttributes(with.others), " are not read"));
   }
   if (used < all) {
     notes.push_back(absl::StrCat(all - used, " of ", all,
@@ -427,8 +422,12 @@ std::vector<std::string> NotWritten(const TorchFile& file, const TensorList& lis
     all.push_back(absl::StrCat("the attributes of ", num_dicts, num_dicts == 1 ? " dict (" : " dicts (",
                                attributes.empty() ? "_metadata" : QuotedNames(attributes), ")"));
   }
-  if (std::string attributes = OtherAttributes(file, list); !attributes.empty()) all.push_back(std::move(attributes));
-  if (std::string attributes = TensorAttributes(file, list); !attributes.empty()) all.push_back(std::move(attributes));
+  const WithAttributes with = FindAttributes(file, list);
+  if (!with.others.empty()) all.push_back(OtherAttributes(with.others));
+  if (!with.tensors.empty()) {  // which become entries of the object
+    all.push_back(absl::StrCat("the places of the tensors that are attributes of ", CountOf(with.tensors), " (of ",
+                               QuotedNames(with.tensors), ")"));
+  }
   if (std::string classes = SimplerClasses(file); !classes.empty()) all.push_back(std::move(classes));
   std::vector<std::string> others;
   for (size_t i = 0; i < file.members.size(); ++i) {
