@@ -8,7 +8,7 @@
 namespace tensorcask::tools {
 
 void AddMetadataOptions(CLI::App& app, std::vector<std::string>* set, std::vector<std::string>* unset) {
-  app.add_option("--set", *set, "Set an entry of the file's metadata (safetensors, gguf); may be repeated")
+  app.add_option("--set", *set, "Set an entry of the file's metadata (safetensors, torch, onnx, gguf); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--unset", *unset, "Remove an entry of the file's metadata, which must be there; may be repeated")

@@ -36,7 +36,9 @@
 // kReadAheadBytes of the next ones:
 //   - from any format: strings and other objects; tensors with strides, which the target keeps
 //   - from a checkpoint: deltas, and tensors that are stored in slices; all tensors of a V1 checkpoint
-//   - from npz: deflated members. From safetensors: elements below 8 bits
+//   - from npz: deflated arrays of up to 8 MiB, fields of deflated structures. From safetensors: elements below 8 bits
+//   - from PyTorch: deflated records, conjugate and negative views. From HDF5: chunks with filters
+//   - from ONNX: values in typed fields, elements below 8 bits
 //   - from records and messages: payloads, values in typed fields, elements with a checksum of their own
 //   - to a checkpoint, records or a message with ArchiveWriterOptions::level above kStored: the encoder first
 //     samples the whole tensor. (npz deflates block by block.)

@@ -92,7 +92,8 @@ struct CheckpointWriterOptions {
   // (StoredLayout::kPreserve), are not encoded. A shard stores encoded tensors with the same elements, dtype and level
   // once. The writer holds the whole payload of a string tensor in memory before it writes it, and may do so for other
   // tensors of up to 16 MiB. payload.base is an earlier checkpoint (or another BaseLookup), whose tensors are read
-  // whole. Keep it: readers need it as CheckpointReaderOptions::base.
+  // whole. Keep it as long as this checkpoint: a reader finds it in the same folder, and needs it as
+  // CheckpointReaderOptions::base elsewhere.
   PayloadOptions payload = {};
   std::vector<LevelRule> level_rules;  // the first rule whose glob matches overrides payload.level
 };

@@ -7,7 +7,7 @@
 //   CASK_ASSIGN_OR_RETURN(TensorView m, reader.Map("dense/kernel"));   // stored and aligned members: no copy
 //
 // Arrays are read as npy_reader.h says. The name of a tensor is that of its member without ".npy"; a name is only a key
-// and never becomes a path. Members that are not arrays are listed (other_members) and not read; If a member NAME.npy
+// and never becomes a path. Members that are not arrays are listed (other_members) and not read. If a member NAME.npy
 // of up to 1 MiB does not begin as an array, its CRC-32 decides: if that is right, the member never was an array (macOS
 // adds __MACOSX/._NAME.npy); otherwise the member is damaged. Members may be stored or deflated, with or without zip64
 // fields and data descriptors (serialize/zip).

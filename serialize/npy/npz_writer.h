@@ -7,8 +7,8 @@
 // Add writes the elements in one pass and memory stays bounded: the writer keeps only names and offsets (and strings of
 // one tensor at a time). Stored elements begin at a multiple of NpyFormat::alignment bytes of the file, so that they
 // can be mapped (NpzReader::Map). The same tensors in the same order with the same options give the same bytes: all
-// dates are 1980-01-01. Archives past 4 GiB or 65535 members use zip64. Names do not change: "dense/kernel" becomes
-// the member "dense/kernel.npy". Of the metadata only kNpyDescrAttribute is kept.
+// dates are 1980-01-01. Archives of 4 GiB or 65535 members and more use zip64. Names do not change: "dense/kernel"
+// becomes the member "dense/kernel.npy". Of the metadata only kNpyDescrAttribute is kept.
 //
 // The file is written under a temporary name and renamed (serialize/io/publication.h). A writer destroyed without
 // Finish removes it. After a failed Add or Finish every further call returns the same error. One caller at a time.

@@ -3,8 +3,8 @@
 //   CASK_ASSIGN_OR_RETURN(const TensorVersion version,
 //                         PushTensors("grpc://10.0.0.7:50051", 100, {{"w", w}, {"b", b}}, {}));
 //
-// The server must accept pushes (TensorServerOptions::accept_pushes), and its source must be one that can be replaced
-// (LiveTensors). It offers the new tensors when all of them have arrived, and keeps the ones before if the push breaks.
+// The server must accept pushes (TensorServerOptions::accept_pushes), and its source must have Replace, as LiveTensors
+// has. It offers the new tensors when all of them have arrived, and keeps the ones before if the push breaks.
 
 #ifndef TENSORCASK_SERIALIZE_RPC_PUSH_TENSORS_H_
 #define TENSORCASK_SERIALIZE_RPC_PUSH_TENSORS_H_

@@ -45,7 +45,7 @@ struct TensorServerOptions {
   int max_streams = 256;  // at once; one more is refused with ResourceExhausted
   // A stream is ended if its client receives and sends nothing for this long.
   absl::Duration slow_client = absl::Seconds(30);
-  // Clients may replace all tensors (push_tensors.h). The source must be one that can be replaced: LiveTensors.
+  // Clients may replace all tensors (push_tensors.h). The source must have Replace, as LiveTensors has.
   bool accept_pushes = false;
   DecodeLimits push_limits;  // max_file_decoded_bytes, max_message_bytes, max_entries and max_name_bytes of a push
 };

@@ -119,8 +119,10 @@ Action DeclareReshard(CLI::App& app) {
   app.add_flag(
       "--exact", flags->exact,
       "Refuse an axis that the ranks do not divide (JAX), instead of giving the last ranks less (torch.chunk)");
-  app.add_option("--share", flags->share,
-                 "In a job of mpirun: 'host' lets one process of each host read a tensor that several need; 'none'")
+  app.add_option(
+         "--share", flags->share,
+         "In a job of mpirun: with 'host', one process of each host reads a tensor that several need; with 'none', the "
+         "default, each process reads it")
       ->check(CLI::IsMember({"none", "host"}))
       ->type_name("none|host");
   app.add_flag("--overwrite", flags->overwrite, "Replace DST");

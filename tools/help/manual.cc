@@ -182,7 +182,15 @@ std::string ManPage(const CommandTable& table) {
   const std::vector<Argument> variables = {
       Item("TERM", "If it is dumb, no progress is shown."),
       Item("COLUMNS", "The width of the help, if standard output is not a terminal."),
-      Item("NO_COLOR", "Has no effect: the output has no colors.")};
+      Item("NO_COLOR", "Has no effect: the output has no colors."),
+      Item("AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL, ...",
+           "The keys, region and server of s3:// names, as in other programs."),
+      Item("AWS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE",
+           "A file (PEM) of trusted authorities, for s3:// and https:// names. The first that is set counts."),
+      Item("http_proxy, https_proxy, all_proxy, no_proxy", "Proxies for these names, as curl reads them."),
+      Item("TENSORCASK_GRPC_CA, TENSORCASK_GRPC_CERTIFICATE, TENSORCASK_GRPC_KEY, TENSORCASK_GRPC_TOKEN_FILE",
+           "The files with the authorities, the certificate and key, and the token of a client of grpcs://."),
+      Item("TENSORCASK_CPU", "avx512, avx2, sse42 or none: the newest instructions that are used.")};
   AppendTroffItems(variables, &out);
   return out;
 }
