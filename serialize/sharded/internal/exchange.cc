@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -28,7 +30,9 @@ absl::Status DecodeOutcome(std::string* outcome) {
   if (outcome->empty()) return absl::InternalError("a rank sent no bytes");
   const char first = (*outcome)[0];
   outcome->erase(0, 1);
-  return first == kGood ? absl::OkStatus() : DecodeStatus(*outcome);
+  if (first == kGood) return absl::OkStatus();
+  const absl::Status status = DecodeStatus(*outcome);
+  return status.ok() ? absl::InternalError("a rank sent a failure that has no error") : status;
 }
 
 }  // namespace
@@ -36,16 +40,20 @@ absl::Status DecodeOutcome(std::string* outcome) {
 std::string EncodeStatus(const absl::Status& status) {
   std::string out;
   AppendVarint(static_cast<uint64_t>(status.code()), &out);
+  AppendVarint(static_cast<uint64_t>(ErrorNumberOf(status)), &out);
   out.append(status.message().data(), status.message().size());
   return out;
 }
 
 absl::Status DecodeStatus(absl::string_view bytes) {
   uint64_t code = 0;
-  if (!ParseVarint(&bytes, &code) || code > static_cast<uint64_t>(absl::StatusCode::kUnauthenticated)) {
-    return absl::InternalError("a rank sent a status that has no code");
+  uint64_t error = 0;
+  if (!ParseVarint(&bytes, &code) || code > static_cast<uint64_t>(absl::StatusCode::kUnauthenticated) ||
+      !ParseVarint(&bytes, &error) || error > static_cast<uint64_t>(std::numeric_limits<int>::max())) {
+    return absl::InternalError("a rank sent a status that cannot be read");
   }
-  return absl::Status(static_cast<absl::StatusCode>(code), bytes);
+  const absl::Status status(static_cast<absl::StatusCode>(code), bytes);
+  return status.ok() || error == 0 ? status : WithErrorNumber(status, static_cast<int>(error));
 }
 
 absl::StatusOr<Agreement> Agree(Communicator* comm, const absl::Status& mine, absl::string_view bytes,

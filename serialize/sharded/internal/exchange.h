@@ -20,8 +20,8 @@
 namespace tensorcask::sharded {
 
 struct Agreement {
-  // The error of the lowest rank that had one, "rank 2: ...", or that of at_root. The same on all ranks. Payloads of a
-  // status do not travel.
+  // The error of the lowest rank that had one, "rank 2: ...", or that of at_root. The same on all ranks. Of the
+  // payloads of a status, only the error number travels (ErrorNumberOf).
   absl::Status status;
   std::string answer;  // what at_root returned; "" after an error
 };
@@ -33,8 +33,9 @@ absl::StatusOr<Agreement> Agree(Communicator* comm, const absl::Status& mine, ab
 // The same for a step that has no bytes: returns the status that all ranks get, or an error of the communicator.
 absl::Status AgreeOnStatus(Communicator* comm, const absl::Status& mine);
 
-// A status in bytes: the code, a varint, and the message.
+// A status in bytes: the code and the error number, which are varints, and the message.
 std::string EncodeStatus(const absl::Status& status);
+// Errors: Internal for bytes that EncodeStatus does not give.
 absl::Status DecodeStatus(absl::string_view bytes);
 
 }  // namespace tensorcask::sharded

@@ -73,6 +73,7 @@ absl::Status JointSave::Publish() {
     part_->Remove();
     return agreed.status;
   }
+  if (agreed.answer.empty()) return absl::InternalError(absl::StrCat(prefix_, ": rank 0 sent no status"));
   const absl::Status published = DecodeStatus(absl::string_view(agreed.answer).substr(1));
   if (!published.ok() && agreed.answer[0] == '0') part_->Remove();
   return published;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
+#include "tensorcask/serialize/sharded/internal/exchange.h"
 #include "tensorcask/serialize/sharded/sharded_save.h"
 #include "tensorcask/tensor/strided/compare.h"
 #include "tensorcask/tests/serialize/sharded/sharded_testing.h"
@@ -186,8 +188,57 @@ TEST(ShardedSaveFaults, OfOneRankReachAll) {
   memory.MakeFolder("/job");
   FaultyFileSystem files(&memory);
   files.FailAt(1, ENOSPC, FaultyFileSystem::kForEver, testing::FileOperation::kAppend);
-  EXPECT_THAT(SaveVersion(1, /*overwrite=*/false, &files), StatusIs(Code::kResourceExhausted, HasSubstr("rank ")));
+  const absl::Status saved = SaveVersion(1, /*overwrite=*/false, &files);
+  EXPECT_THAT(saved, StatusIs(Code::kResourceExhausted, HasSubstr("rank ")));
+  EXPECT_EQ(ErrorNumberOf(saved), ENOSPC);
   EXPECT_THAT(memory.Paths(), IsEmpty());
+}
+
+// ---- What ranks send ------------------------------------------------------------------------------------------------
+
+TEST(ShardedExchange, StatusesTravelWithTheirErrorNumber) {
+  const absl::Status full = IoError(-ENOSPC, "/job/m", "write");
+  EXPECT_EQ(sharded::DecodeStatus(sharded::EncodeStatus(full)), full);
+  EXPECT_EQ(ErrorNumberOf(sharded::DecodeStatus(sharded::EncodeStatus(full))), ENOSPC);
+  const absl::Status plain = absl::DataLossError("");
+  EXPECT_EQ(sharded::DecodeStatus(sharded::EncodeStatus(plain)), plain);
+  EXPECT_OK(sharded::DecodeStatus(sharded::EncodeStatus(absl::OkStatus())));
+}
+
+TEST(ShardedExchange, RefusesBytesThatAreNoStatus) {
+  const std::string huge = "\xff\xff\xff\xff\x7f";
+  for (const std::string& bytes :
+       {std::string(), std::string("\x05"), std::string("\x11\x01"), huge, "\x05" + huge, std::string("\x05\x80")}) {
+    EXPECT_THAT(sharded::DecodeStatus(bytes), StatusIs(Code::kInternal, HasSubstr("cannot be read")));
+  }
+}
+
+// Answers something else than rank 0 sent.
+class LyingCommunicator final : public Communicator {
+ public:
+  LyingCommunicator(Communicator* behind, std::string answer) : behind_(behind), answer_(std::move(answer)) {}
+  int rank() const override { return behind_->rank(); }
+  int size() const override { return behind_->size(); }
+  absl::StatusOr<std::vector<std::string>> Gather(absl::string_view mine, int root) override {
+    return behind_->Gather(mine, root);
+  }
+  absl::StatusOr<std::string> Broadcast(absl::string_view, int) override { return answer_; }
+  absl::Status Barrier() override { return behind_->Barrier(); }
+
+ private:
+  Communicator* const behind_;
+  const std::string answer_;
+};
+
+TEST(ShardedExchange, AFailureWithoutAnErrorIsAnError) {
+  for (const std::string& answer : {std::string(), std::string("\x01"), std::string("\x01\0\0", 3)}) {
+    EXPECT_THAT(Same(OnRanks(1,
+                             [&](Communicator* comm) {
+                               LyingCommunicator lying(comm, answer);
+                               return sharded::AgreeOnStatus(&lying, absl::OkStatus());
+                             })),
+                StatusIs(Code::kInternal, HasSubstr("a rank sent ")));
+  }
 }
 
 // ---- Ranks that die -------------------------------------------------------------------------------------------------
