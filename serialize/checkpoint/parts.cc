@@ -15,6 +15,7 @@
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/wire/message/extension_writer.h"
 #include "tensorcask/tensor/base/glob.h"
+#include "tensorcask/tensor/base/parallel_for.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
@@ -196,8 +197,11 @@ void PartWriter::Remove() {
   published_ = false;
 }
 
-JointIndex::JointIndex(std::string prefix, const CheckpointWriterOptions& options)
-    : prefix_(std::move(prefix)), options_(options), publish_({options.file_system, options.sync, options.overwrite}) {}
+JointIndex::JointIndex(std::string prefix, int num_parts, const CheckpointWriterOptions& options)
+    : prefix_(std::move(prefix)),
+      num_parts_(num_parts),
+      options_(options),
+      publish_({options.file_system, options.sync, options.overwrite}) {}
 
 absl::StatusOr<std::unique_ptr<JointIndex>> JointIndex::Begin(const std::string& prefix, int num_parts,
                                                               const CheckpointWriterOptions& options) {
@@ -207,7 +211,7 @@ absl::StatusOr<std::unique_ptr<JointIndex>> JointIndex::Begin(const std::string&
   CASK_RETURN_IF_ERROR(MakeFolderFor(IndexPath(prefix), options.sync, files));
   CASK_RETURN_IF_ERROR(CheckNotBase(prefix, options.payload.base.get(), options.overwrite, files));
   RemoveTemporariesOf(prefix, /*always=*/options.overwrite, files);
-  std::unique_ptr<JointIndex> joint(new JointIndex(prefix, options));
+  std::unique_ptr<JointIndex> joint(new JointIndex(prefix, num_parts, options));
   joint->num_data_files_ = num_parts;
   if (options.overwrite) {
     CASK_ASSIGN_OR_RETURN(joint->old_, OldCheckpoint::Open(prefix, files));
@@ -278,8 +282,26 @@ absl::Status JointIndex::WriteIndex(absl::Span<const std::string> parts, uint64_
   return absl::OkStatus();
 }
 
+absl::Status JointIndex::CheckPartIsThere(int part) const {
+  const std::string path = DataPath(prefix_, part, num_data_files_);
+  CASK_ASSIGN_OR_RETURN(const bool exists, HasFileAt(path, options_.file_system));
+  if (exists) return absl::OkStatus();
+  // A network file system may still answer that there was no such name a moment ago, but it reads a folder anew.
+  CASK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(FolderOf(path), options_.file_system));
+  if (std::binary_search(names.begin(), names.end(), path.substr(path.rfind('/') + 1))) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path,
+                   ": another process wrote this data file, and the one that writes the index does not find it; "
+                   "all processes need the same folder"));
+}
+
 absl::Status JointIndex::Publish() {
   index_ = nullptr;
+  // In an object store, several at the same time.
+  std::vector<absl::Status> found(static_cast<size_t>(num_parts_));
+  CASK_RETURN_IF_ERROR(ParallelFor(options_.file_system->read_shape().in_flight, found.size(),
+                                   [&](size_t part) { found[part] = CheckPartIsThere(static_cast<int>(part)); }));
+  for (const absl::Status& status : found) CASK_RETURN_IF_ERROR(status);
   if (old_.has_value()) {
     CASK_RETURN_IF_ERROR(old_->CheckUnchanged());
     for (const std::string& path : replaced_.removed) publish_.RemoveAfterwards(path);

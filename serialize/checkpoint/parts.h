@@ -105,7 +105,8 @@ class JointIndex {
   // another save has replaced the checkpoint since Begin; from errno, naming the file.
   absl::Status WriteIndex(absl::Span<const std::string> parts, uint64_t num_records);
   // Gives the index its name, and removes the data files that only the old index names.
-  // Errors: those of Publication::Commit.
+  // Errors: FailedPrecondition if the data file of a process is not in the folder of the index; Aborted as WriteIndex;
+  // those of Publication::Commit.
   absl::Status Publish();
   // After Publish: the paths of the data files of the old checkpoint that it removed.
   const std::vector<std::string>& removed_files() const { return publish_.removed(); }
@@ -116,9 +117,11 @@ class JointIndex {
   bool may_exist() const { return publish_.switch_may_exist(); }
 
  private:
-  JointIndex(std::string prefix, const CheckpointWriterOptions& options);
+  JointIndex(std::string prefix, int num_parts, const CheckpointWriterOptions& options);
+  absl::Status CheckPartIsThere(int part) const;
 
   const std::string prefix_;
+  const int num_parts_;
   const CheckpointWriterOptions options_;
   std::optional<OldCheckpoint> old_;  // with options.overwrite
   ReplacedFiles replaced_;            // of `old_`, since WriteIndex

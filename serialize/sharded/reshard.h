@@ -65,7 +65,8 @@ absl::StatusOr<ReshardReport> ReshardCheckpoint(const std::string& source, const
 
 // The same by all ranks of `comm`, each of which calls it with the same arguments. All get the same status and report;
 // `removed` and `notes` are at rank 0. An error of one rank begins with "rank 2: ".
-// Further errors: InvalidArgument if `mesh` has not as many ranks as `comm`; those of the communicator.
+// Further errors: InvalidArgument if `mesh` has not as many ranks as `comm`, or if ranks pass different paths;
+// FailedPrecondition as ShardedSave; those of the communicator.
 absl::StatusOr<ReshardReport> ReshardCheckpoint(Communicator* comm, const std::string& source,
                                                 const std::string& target, const Mesh& mesh,
                                                 const ReshardOptions& options = {});

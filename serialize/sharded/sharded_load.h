@@ -47,10 +47,11 @@ struct ShardedLoadOptions {
   ReadSharing share = ReadSharing::kNone;  // the same on all ranks
 };
 
-// Every rank of `comm` calls it with what it wants. `prefix` is what CheckpointReader::Open takes. All ranks get the
-// same status; an error of one rank begins with "rank 2: ". The elements of all views are then unspecified.
-// Errors: those of CheckpointReader::Open and ReadSliceInto; ResourceExhausted without memory to share; those of the
-// communicator.
+// Every rank of `comm` calls it with what it wants. `prefix` is what CheckpointReader::Open takes, the same on all
+// ranks. All ranks get the same status; an error of one rank begins with "rank 2: ". The elements of all views are then
+// unspecified.
+// Errors: those of CheckpointReader::Open and ReadSliceInto; InvalidArgument if ranks pass different paths;
+// ResourceExhausted without memory to share; those of the communicator.
 absl::Status ShardedLoad(Communicator* comm, const std::string& prefix, absl::Span<const WantedPiece> wanted,
                          const ShardedLoadOptions& options = {});
 

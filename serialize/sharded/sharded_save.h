@@ -11,14 +11,16 @@
 //
 // Whole or not at all: (1) each rank makes its data file durable under a temporary name; (2) after an error of any rank
 // all remove their files; (3) rank 0 merges the records of all ranks as streams, and makes the index durable; (4) each
-// rank renames its data file; (5) rank 0 renames the index. Until then the old checkpoint, if there is one, is whole.
-// A rank that is killed between (4) and (5) leaves data files without an index, which the next save with `overwrite`
-// replaces.
+// rank renames its data file; (5) rank 0 finds all data files beside the index, and renames the index. Until then the
+// old checkpoint, if there is one, is whole. A rank that is killed between (4) and (5) leaves data files without an
+// index, which the next save with `overwrite` replaces.
 //
 // All ranks get the same status. Errors of one rank begin with "rank 2: ". Errors, beside those of CheckpointWriter:
 // InvalidArgument, naming the tensor and the ranks, before a byte is written, if ranks declare one tensor with
-// different dtypes or shapes, if two slices of it overlap without being equal, or if elements of it are in no slice;
-// those of the communicator: it is then unknown what the other ranks do, and files of this rank may stay.
+// different dtypes or shapes, if two slices of it overlap without being equal, or if elements of it are in no slice,
+// and if ranks pass different paths; FailedPrecondition if rank 0 does not find the data file of another rank, because
+// the ranks do not share the folder; those of the communicator: it is then unknown what the other ranks do, and files
+// of this rank may stay.
 
 #ifndef TENSORCASK_SERIALIZE_SHARDED_SHARDED_SAVE_H_
 #define TENSORCASK_SERIALIZE_SHARDED_SHARDED_SAVE_H_

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/catch_exceptions.h"
+#include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/base/status_util.h"
 #include "tensorcask/tensor/base/varint.h"
@@ -54,6 +55,16 @@ absl::Status DecodeStatus(absl::string_view bytes) {
   }
   const absl::Status status(static_cast<absl::StatusCode>(code), bytes);
   return status.ok() || error == 0 ? status : WithErrorNumber(status, static_cast<int>(error));
+}
+
+absl::Status CheckSamePath(absl::Span<const std::string> paths) {
+  for (size_t rank = 1; rank < paths.size(); ++rank) {
+    if (paths[rank] == paths[0]) continue;
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " was given the path ", Quoted(paths[rank]),
+                                                   ", and rank 0 ", Quoted(paths[0]),
+                                                   "; wanted the same path on all ranks"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Agreement> Agree(Communicator* comm, const absl::Status& mine, absl::string_view bytes,

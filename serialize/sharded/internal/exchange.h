@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensorcask/serialize/sharded/communicator.h"
 
 namespace tensorcask::sharded {
@@ -32,6 +33,9 @@ absl::StatusOr<Agreement> Agree(Communicator* comm, const absl::Status& mine, ab
 
 // The same for a step that has no bytes: returns the status that all ranks get, or an error of the communicator.
 absl::Status AgreeOnStatus(Communicator* comm, const absl::Status& mine);
+
+// OK if all ranks were given the same path; `paths` by rank. Errors: InvalidArgument, naming a rank and both paths.
+absl::Status CheckSamePath(absl::Span<const std::string> paths);
 
 // A status in bytes: the code and the error number, which are varints, and the message.
 std::string EncodeStatus(const absl::Status& status);

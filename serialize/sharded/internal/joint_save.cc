@@ -19,13 +19,14 @@ JointSave::JointSave(Communicator* comm, std::string prefix, CheckpointWriterOpt
     : comm_(comm), prefix_(std::move(prefix)), options_(std::move(options)) {}
 
 absl::Status JointSave::Begin() {
-  const auto begin = [&](const std::vector<std::string>&) -> absl::StatusOr<std::string> {
+  const auto begin = [&](const std::vector<std::string>& prefixes) -> absl::StatusOr<std::string> {
+    CASK_RETURN_IF_ERROR(CheckSamePath(prefixes));
     CASK_ASSIGN_OR_RETURN(joint_, JointIndex::Begin(prefix_, comm_->size(), options_));
     std::string answer;
     AppendVarint(static_cast<uint64_t>(joint_->num_data_files()), &answer);
     return answer;
   };
-  CASK_ASSIGN_OR_RETURN(const Agreement agreed, Agree(comm_, absl::OkStatus(), "", begin));
+  CASK_ASSIGN_OR_RETURN(const Agreement agreed, Agree(comm_, absl::OkStatus(), prefix_, begin));
   CASK_RETURN_IF_ERROR(agreed.status);
   absl::string_view rest = agreed.answer;
   uint64_t count = 0;

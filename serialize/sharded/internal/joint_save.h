@@ -30,7 +30,7 @@ class JointSave {
  public:
   JointSave(Communicator* comm, std::string prefix, CheckpointWriterOptions options);
 
-  // Errors: those of JointIndex::Begin.
+  // Errors: those of CheckSamePath (exchange.h) and JointIndex::Begin.
   absl::Status Begin();
   int num_data_files() const { return num_data_files_; }  // how many the checkpoint has
 

@@ -97,9 +97,12 @@ absl::StatusOr<std::string> ReadIndex(const std::string& prefix, const Checkpoin
 
 absl::StatusOr<std::string> SendIndex(Communicator* comm, const std::string& prefix,
                                       const CheckpointReaderOptions& options) {
-  CASK_ASSIGN_OR_RETURN(Agreement index, Agree(comm, absl::OkStatus(), "", [&](const std::vector<std::string>&) {
-                          return ReadIndex(prefix, options);
-                        }));
+  CASK_ASSIGN_OR_RETURN(Agreement index,
+                        Agree(comm, absl::OkStatus(), prefix,
+                              [&](const std::vector<std::string>& prefixes) -> absl::StatusOr<std::string> {
+                                CASK_RETURN_IF_ERROR(CheckSamePath(prefixes));
+                                return ReadIndex(prefix, options);
+                              }));
   CASK_RETURN_IF_ERROR(index.status);
   return std::move(index.answer);
 }

@@ -20,7 +20,8 @@
 
 namespace tensorcask::sharded {
 
-// Errors, the same on all ranks: those of CheckpointReader::Open; those of the communicator.
+// Errors, the same on all ranks: those of CheckSamePath (exchange.h) and CheckpointReader::Open; those of the
+// communicator.
 absl::StatusOr<std::string> SendIndex(Communicator* comm, const std::string& prefix,
                                       const CheckpointReaderOptions& options);
 

@@ -212,6 +212,17 @@ TEST(ReshardTest, AJobRefusesTheSameAndLeavesNothing) {
                            })),
               StatusIs(Code::kInvalidArgument, HasSubstr("mesh model=2 has 2 ranks; the job has 3")));
   EXPECT_EQ(files.Paths(), before);
+  const auto with_paths = [&](const std::vector<std::string>& sources, const std::vector<std::string>& targets) {
+    return Same(OnRanks(2, [&](Communicator* comm) {
+      const auto rank = static_cast<size_t>(comm->rank());
+      return ReshardCheckpoint(comm, sources[rank], targets[rank], Mesh({{"model", 2}}), On(&files)).status();
+    }));
+  };
+  EXPECT_THAT(with_paths({"a", "./a"}, {"b", "b"}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("rank 1 was given the path \"./a\", and rank 0 \"a\"")));
+  EXPECT_THAT(with_paths({"a", "a"}, {"b", "c"}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("rank 1 was given the path \"c\", and rank 0 \"b\"")));
+  EXPECT_EQ(files.Paths(), before);
 }
 
 }  // namespace

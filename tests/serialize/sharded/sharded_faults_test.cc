@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <functional>
@@ -8,10 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/sharded/internal/exchange.h"
 #include "tensorcask/serialize/sharded/sharded_save.h"
@@ -92,6 +95,22 @@ TEST(ShardedSaveRefuses, PiecesThatAreNone) {
   outside.full_shape = TensorShape({1});
   EXPECT_THAT(Refusal({outside}, {}), StatusIs(Code::kOutOfRange, HasSubstr("rank 0: tensor \"w\"")));
   EXPECT_THAT(Refusal({Piece("", TensorShape({4}), "-")}, {}), StatusIs(Code::kInvalidArgument, HasSubstr("rank 0: ")));
+}
+
+TEST(ShardedSaveRefuses, OtherPaths) {
+  MemoryFileSystem memory;
+  FaultyFileSystem files(&memory);
+  ShardedSaveOptions options;
+  options.file_system = &files;
+  options.overwrite = true;
+  EXPECT_THAT(
+      Same(OnRanks(3,
+                   [&](Communicator* comm) {
+                     return ShardedSave(comm, comm->rank() == 2 ? "/job/step-2" : kPrefix, {}, options).status();
+                   })),
+      StatusIs(Code::kInvalidArgument,
+               HasSubstr("rank 2 was given the path \"/job/step-2\", and rank 0 \"/job/step-1\"")));
+  EXPECT_EQ(files.operations(), 0) << files.LogText();
 }
 
 // ---- Faults of the file system --------------------------------------------------------------------------------------
@@ -192,6 +211,59 @@ TEST(ShardedSaveFaults, OfOneRankReachAll) {
   EXPECT_THAT(saved, StatusIs(Code::kResourceExhausted, HasSubstr("rank ")));
   EXPECT_EQ(ErrorNumberOf(saved), ENOSPC);
   EXPECT_THAT(memory.Paths(), IsEmpty());
+}
+
+// ---- Folders --------------------------------------------------------------------------------------------------------
+
+TEST(ShardedSaveFaults, OfRanksWithoutACommonFolderLeaveTheOldCheckpoint) {
+  for (const bool overwrite : {false, true}) {
+    SCOPED_TRACE(overwrite);
+    MemoryFileSystem first;
+    MemoryFileSystem second;
+    first.MakeFolder("/job");
+    second.MakeFolder("/job");
+    if (overwrite) {
+      ASSERT_OK(SaveVersion(1, /*overwrite=*/false, &first));
+    }
+    const std::vector<std::string> before = first.Paths();
+    EXPECT_THAT(
+        Same(OnRanks(2,
+                     [&](Communicator* comm) {
+                       ShardedSaveOptions options;
+                       options.file_system = comm->rank() == 0 ? &first : &second;
+                       options.overwrite = overwrite;
+                       return ShardedSave(comm, kPrefix, Rows(comm->rank(), 2), options).status();
+                     })),
+        StatusIs(Code::kFailedPrecondition, HasSubstr(overwrite ? "/job/step-1.data-00001-of-00003: another process"
+                                                                : "/job/step-1.data-00001-of-00002: another process")));
+    EXPECT_EQ(first.Paths(), before);
+    EXPECT_THAT(second.Paths(), IsEmpty());
+  }
+}
+
+// Says that there is no data file until its folder was listed, as a network file system may.
+class SlowToNotice final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  IoResult Describe(const std::string& path, FileInfo* info) override {
+    if (!listed_ && absl::StrContains(path, ".data-") && !absl::StrContains(path, ".tmp-")) return -ENOENT;
+    return ForwardingFileSystem::Describe(path, info);
+  }
+  IoResult List(const std::string& path, std::vector<std::string>* names) override {
+    listed_ = true;
+    return ForwardingFileSystem::List(path, names);
+  }
+
+ private:
+  std::atomic<bool> listed_{false};
+};
+
+TEST(ShardedSaveFaults, AreNotThatAFileSystemNoticesNewNamesLate) {
+  MemoryFileSystem memory;
+  memory.MakeFolder("/job");
+  SlowToNotice files(&memory);
+  ASSERT_OK(SaveVersion(1, /*overwrite=*/false, &files));
+  EXPECT_EQ(VersionOf(&memory).value_or(-1), 1);
 }
 
 // ---- What ranks send ------------------------------------------------------------------------------------------------

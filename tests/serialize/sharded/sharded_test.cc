@@ -313,6 +313,21 @@ TEST(ShardedLoadTest, TellsAllRanksTheErrorOfOne) {
   EXPECT_THAT(load("/job/missing", "b"), StatusIs(Code::kNotFound, HasSubstr("/job/missing.index")));
 }
 
+TEST(ShardedLoadTest, RefusesRanksWithOtherPaths) {
+  MemoryFileSystem files;
+  files.MakeFolder("/job");
+  const Layout layout{Mesh({{"model", 2}}), {{"model"}, {}}};
+  ASSERT_OK(SaveModel(TwoTensors(), layout, On(&files)));
+  ShardedLoadOptions options;
+  options.reader.read.file_system = &files;
+  EXPECT_THAT(Same(OnRanks(2,
+                           [&](Communicator* comm) {
+                             return ShardedLoad(comm, comm->rank() == 0 ? kPrefix : "/job/step-2", {}, options);
+                           })),
+              StatusIs(Code::kInvalidArgument,
+                       HasSubstr("rank 1 was given the path \"/job/step-2\", and rank 0 \"/job/step-1\"")));
+}
+
 TEST(ShardedLoadTest, NoticesThatTheCheckpointWasReplaced) {
   MemoryFileSystem memory;
   memory.MakeFolder("/job");
