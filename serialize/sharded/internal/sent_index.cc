@@ -20,8 +20,8 @@
 namespace tensorcask::sharded {
 namespace {
 
-// A file system in which one file has the bytes that rank 0 sent, and its identity, so that a reader notices if the
-// file was replaced meanwhile.
+// A file system in which one file has the bytes that rank 0 sent, and the identity of the file, so that a reader
+// notices if the file was replaced meanwhile.
 class SentFile final : public ForwardingFileSystem {
  public:
   SentFile(FileSystem* behind, std::string path, absl::string_view bytes, FileId id)
@@ -71,8 +71,8 @@ class SentFile final : public ForwardingFileSystem {
   const FileId id_;
 };
 
-// At rank 0: the path of the index, the identity of the file, its bytes. The path alone for a checkpoint of one file
-// (V1), which each rank opens itself.
+// At rank 0: the path of the index, the number of the file (FileId), its bytes. The path alone for a checkpoint of one
+// file (V1), which each rank opens itself.
 absl::StatusOr<std::string> ReadIndex(const std::string& prefix, const CheckpointReaderOptions& options) {
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(prefix, options));
   const std::string path = absl::StrCat(reader.prefix(), ".index");
@@ -84,13 +84,28 @@ absl::StatusOr<std::string> ReadIndex(const std::string& prefix, const Checkpoin
   const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, read);
   if (absl::IsNotFound(file.status())) return sent;
   CASK_RETURN_IF_ERROR(file.status());
-  const FileId id = DescribeOpenFile(**file).value_or(FileInfo()).id;
-  AppendVarint(id.device, &sent);
-  AppendVarint(id.number, &sent);
+  AppendVarint(DescribeOpenFile(**file).value_or(FileInfo()).id.number, &sent);
   const size_t begin = sent.size();
   sent.resize(begin + (*file)->size_bytes());
   CASK_RETURN_IF_ERROR((*file)->ReadAt(0, absl::MakeSpan(sent).subspan(begin)));
   return sent;
+}
+
+// The identity that the file with these bytes, which has the number `number` on the host of rank 0, has on this host.
+// Each host has its own device numbers for network file systems, and some of these number their files on each host,
+// too: then the bytes tell. An identity that no file has if the file here is another one, or none.
+FileId LocalId(const std::string& path, absl::string_view bytes, uint64_t number, FileSystem* files) {
+  if (number == 0) return FileId();  // unknown
+  const FileInfo here = DescribeFile(path, files).value_or(FileInfo());
+  if (here.id.number == number && here.size_bytes == bytes.size()) return here.id;
+  const FileId of_no_file = {0, number};
+  ReadOptions read;
+  read.file_system = files;
+  const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path, read);
+  if (!file.ok() || (*file)->size_bytes() != bytes.size()) return of_no_file;
+  std::string found(bytes.size(), '\0');
+  if (!(*file)->ReadAt(0, absl::MakeSpan(found)).ok() || found != bytes) return of_no_file;
+  return DescribeOpenFile(**file).value_or(FileInfo()).id;
 }
 
 }  // namespace
@@ -115,11 +130,10 @@ absl::StatusOr<std::unique_ptr<SentCheckpoint>> SentCheckpoint::Open(const std::
   sent.remove_prefix(size);
   auto opened = std::unique_ptr<SentCheckpoint>(new SentCheckpoint());
   if (!sent.empty()) {
-    FileId id;
-    if (!ParseVarint(&sent, &id.device) || !ParseVarint(&sent, &id.number)) {
-      return absl::InternalError("rank 0 sent an index that is cut short");
-    }
-    opened->files_ = std::make_unique<SentFile>(options.read.file_system, path, sent, id);
+    uint64_t number = 0;
+    if (!ParseVarint(&sent, &number)) return absl::InternalError("rank 0 sent an index that is cut short");
+    FileSystem* const files = options.read.file_system;
+    opened->files_ = std::make_unique<SentFile>(files, path, sent, LocalId(path, sent, number, files));
     options.read.file_system = opened->files_.get();
   }
   CASK_ASSIGN_OR_RETURN(opened->reader_, CheckpointReader::Open(prefix, options));

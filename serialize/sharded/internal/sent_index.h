@@ -28,8 +28,8 @@ absl::StatusOr<std::string> SendIndex(Communicator* comm, const std::string& pre
 // The checkpoint, opened by one rank with the index that was sent. Its data files are opened where they are.
 class SentCheckpoint {
  public:
-  // `sent` outlives the result. Errors: those of CheckpointReader::Open; Internal for bytes that SendIndex does not
-  // give.
+  // `sent` outlives the result. Where file systems number files on each host, the index is read here, too, to compare
+  // it. Errors: those of CheckpointReader::Open; Internal for bytes that SendIndex does not give.
   static absl::StatusOr<std::unique_ptr<SentCheckpoint>> Open(const std::string& prefix, absl::string_view sent,
                                                               CheckpointReaderOptions options);
 

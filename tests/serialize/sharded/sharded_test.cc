@@ -17,6 +17,7 @@
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_writer.h"
 #include "tensorcask/serialize/checkpoint/merge.h"
+#include "tensorcask/serialize/io/forwarding_file_system.h"
 #include "tensorcask/serialize/io/memory_file_system.h"
 #include "tensorcask/serialize/sharded/sharded_load.h"
 #include "tensorcask/serialize/sharded/sharded_save.h"
@@ -326,6 +327,72 @@ TEST(ShardedLoadTest, RefusesRanksWithOtherPaths) {
                            })),
               StatusIs(Code::kInvalidArgument,
                        HasSubstr("rank 1 was given the path \"/job/step-2\", and rank 0 \"/job/step-1\"")));
+}
+
+// The files as another host sees them. It numbers the device of a network file system itself and, with `numbers_files`,
+// the files, too.
+class OtherHost final : public ForwardingFileSystem {
+ public:
+  OtherHost(FileSystem* behind, bool numbers_files) : ForwardingFileSystem(behind), numbers_files_(numbers_files) {}
+  IoResult DescribeOpen(IoResult handle, FileInfo* info) override {
+    return Renumber(ForwardingFileSystem::DescribeOpen(handle, info), info);
+  }
+  IoResult Describe(const std::string& path, FileInfo* info) override {
+    return Renumber(ForwardingFileSystem::Describe(path, info), info);
+  }
+
+ private:
+  IoResult Renumber(IoResult result, FileInfo* info) const {
+    info->id.device += 7;
+    if (numbers_files_ && info->id.is_known()) info->id.number += 1000;
+    return result;
+  }
+  const bool numbers_files_;
+};
+
+TEST(ShardedLoadTest, HostsMayNumberDevicesAndFilesThemselves) {
+  using testing::FileOperation;
+  const Model model = TwoTensors();
+  const Layout layout{Mesh({{"model", 2}}), {{"model"}, {}}};
+  for (const bool numbers_files : {false, true}) {
+    SCOPED_TRACE(numbers_files);
+    MemoryFileSystem memory;
+    memory.MakeFolder("/job");
+    ASSERT_OK(SaveModel(model, layout, On(&memory)));
+    FaultyFileSystem files(&memory);
+    OtherHost other(&files, numbers_files);
+    const TensorView into = *Tensor::Create(DType::kInt32, TensorShape({6}));
+    const auto load = [&] {  // rank 1 alone wants something
+      return Same(OnRanks(2, [&](Communicator* comm) {
+        ShardedLoadOptions options;
+        options.reader.read.file_system = comm->rank() == 0 ? static_cast<FileSystem*>(&memory) : &other;
+        std::vector<WantedPiece> wanted;
+        if (comm->rank() == 1) wanted.push_back({"b", TensorSlice::Full(1), into});
+        return ShardedLoad(comm, kPrefix, wanted, options);
+      }));
+    };
+    ASSERT_OK(load());
+    EXPECT_TRUE(Equal(into, model[1].tensor));
+    size_t opened = 0;
+    for (const FaultyFileSystem::Record& record : files.log()) {
+      if (record.operation == FileOperation::kOpenToRead && absl::EndsWith(record.path, ".index")) ++opened;
+    }
+    EXPECT_EQ(opened, numbers_files ? 1u : 0u) << "the index is read to compare it, and only where that is needed";
+
+    // The checkpoint is replaced before rank 1 looks at the index, or later.
+    for (const std::string at : {".index", ".data-"}) {
+      SCOPED_TRACE(at);
+      bool replaced = false;
+      files.SetHook([&](int64_t, FileOperation, const std::string& path) {
+        if (replaced || !absl::StrContains(path, at)) return;
+        replaced = true;
+        ShardedSaveOptions options = On(&memory);
+        options.overwrite = true;
+        EXPECT_OK(SaveModel(model, layout, options));
+      });
+      EXPECT_THAT(load(), StatusIs(Code::kAborted, HasSubstr("was replaced")));
+    }
+  }
 }
 
 TEST(ShardedLoadTest, NoticesThatTheCheckpointWasReplaced) {
