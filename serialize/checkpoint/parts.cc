@@ -12,6 +12,7 @@
 #include "tensorcask/serialize/checkpoint/internal/target_check.h"
 #include "tensorcask/serialize/checkpoint/table/table_writer.h"
 #include "tensorcask/serialize/checkpoint/write/remove_temporaries.h"
+#include "tensorcask/serialize/io/byte_source.h"
 #include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/wire/message/extension_writer.h"
 #include "tensorcask/tensor/base/glob.h"
@@ -184,16 +185,28 @@ absl::StatusOr<std::string> PartWriter::Finish() {
 }
 
 absl::Status PartWriter::Publish() {
+  if (data_ != nullptr) id_ = DescribeFile(data_->path(), options_.file_system).value_or(FileInfo()).id;
   data_ = nullptr;
   const absl::Status status = publish_.Commit();
   published_ = status.ok();
   return status;
 }
 
+bool PartWriter::IsDataFileOurs() const {
+  if (!id_.is_known()) return !options_.overwrite;
+  ReadOptions read;
+  read.file_system = options_.file_system;
+  // A network file system describes a path as it was a moment ago, but opens the file that is there now.
+  const absl::StatusOr<std::shared_ptr<const ByteSource>> file = OpenFileSource(path_, read);
+  return file.ok() && id_.Is(DescribeOpenFile(**file).value_or(FileInfo()).id);
+}
+
 void PartWriter::Remove() {
   publish_.Abandon();
-  // With `overwrite` Commit leaves the file if only the last sync failed. No old index needs a file of this name.
-  if (published_ || publish_.switch_may_exist()) RemoveFile(path_, options_.file_system).IgnoreError();
+  // With `overwrite` Commit leaves the file if only the last sync failed. No old index needs a file of this name, but
+  // that of another save may, which began at the same time and chose the same names.
+  const bool may_be_there = published_ || publish_.switch_may_exist();
+  if (may_be_there && IsDataFileOurs()) RemoveFile(path_, options_.file_system).IgnoreError();
   published_ = false;
 }
 

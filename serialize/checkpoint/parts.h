@@ -31,6 +31,7 @@
 #include "tensorcask/serialize/checkpoint/write/shard_payloads.h"
 #include "tensorcask/serialize/checkpoint/write/tensor_job.h"
 #include "tensorcask/serialize/io/byte_sink.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/io/publication.h"
 #include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/tensor/dtype.h"
@@ -69,13 +70,15 @@ class PartWriter {
   absl::StatusOr<std::string> Finish();
   // Gives the data file its name. Errors: those of Publication::Commit.
   absl::Status Publish();
-  // Removes the data file, also after Publish: only while no index names it.
+  // Removes the data file, also after Publish: only while no index names it. A file that another save has put in its
+  // place stays, and so does one that may be another, with `overwrite` on a file system that does not tell them apart.
   void Remove();
 
   uint64_t bytes_written() const { return data_->position(); }  // before Publish
 
  private:
   PartWriter(std::string prefix, int part, int num_data_files, const CheckpointWriterOptions& options);
+  bool IsDataFileOurs() const;
 
   const std::string prefix_;
   const std::string path_;
@@ -86,6 +89,7 @@ class PartWriter {
   ShardPayloads payloads_;
   std::deque<IndexItem> items_;
   bool published_ = false;
+  FileId id_;  // of the data file, since Publish
 };
 
 // The index, in process 0.

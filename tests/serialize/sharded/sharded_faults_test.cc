@@ -266,6 +266,32 @@ TEST(ShardedSaveFaults, AreNotThatAFileSystemNoticesNewNamesLate) {
   EXPECT_EQ(VersionOf(&memory).value_or(-1), 1);
 }
 
+// ---- Two jobs that save under one name ------------------------------------------------------------------------------
+
+TEST(ShardedSaveFaults, OfAJobThatLosesLeaveTheFilesOfTheOther) {
+  for (const bool overwrite : {false, true}) {
+    SCOPED_TRACE(overwrite);
+    MemoryFileSystem memory;
+    memory.MakeFolder("/job");
+    if (overwrite) {
+      ASSERT_OK(SaveVersion(1, /*overwrite=*/false, &memory));
+    }
+    FaultyFileSystem files(&memory);
+    std::atomic<int> renamed{0};
+    std::atomic<bool> other_saved{false};
+    files.SetHook([&](int64_t, testing::FileOperation operation, const std::string& path) {
+      if (operation == testing::FileOperation::kRename && absl::StrContains(path, ".data-")) ++renamed;
+      if (renamed < 2 || !absl::EndsWith(path, ".index") || other_saved.exchange(true)) return;
+      // The data files have their names, and the index follows. Another job replaces all of them.
+      EXPECT_OK(SaveVersion(3, /*overwrite=*/true, &memory));
+    });
+    const absl::Status saved = SaveVersion(2, overwrite, &files);
+    EXPECT_TRUE(other_saved);
+    EXPECT_THAT(saved, StatusIs(overwrite ? Code::kAborted : Code::kAlreadyExists, HasSubstr("step-1.index")));
+    EXPECT_EQ(VersionOf(&memory).value_or(-1), 3) << VersionOf(&memory).status();
+  }
+}
+
 // ---- What ranks send ------------------------------------------------------------------------------------------------
 
 TEST(ShardedExchange, StatusesTravelWithTheirErrorNumber) {
