@@ -207,6 +207,8 @@ nb::dict ShardedSaveOf(nb::handle comm, nb::handle path, const PiecesToSave& pie
   result["bytes"] = saved.bytes;
   result["data_files"] = saved.num_data_files;
   result["kept_plan"] = saved.kept_plan;
+  result["removed"] = TextList(saved.removed);
+  result["notes"] = TextList(saved.notes);
   return result;
 }
 

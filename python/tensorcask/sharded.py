@@ -266,7 +266,9 @@ def save(
     processes hold is written once. All processes raise an error if one does, and before a byte is written if they
     declare one tensor with different dtypes or shapes, if pieces overlap, or if elements of a tensor are in no piece.
     `plan` keeps the plan for the next save of the same pieces. The other options are those of ``tensorcask.save``.
-    Returns ``pieces`` and ``bytes`` that this process wrote, ``data_files`` of the checkpoint, and ``kept_plan``.
+    Returns ``pieces`` and ``bytes`` that this process wrote, ``data_files`` of the checkpoint, and ``kept_plan``; on
+    the first process ``removed`` (the data files of the old checkpoint that were removed) and ``notes``, too, which are
+    empty on the others.
     """
     made = together(comm, lambda: _native.PiecesToSave(pieces))
     return _native.sharded_save(

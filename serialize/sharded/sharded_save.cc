@@ -119,6 +119,10 @@ class ShardedSaver {
     const absl::Status written = CatchExceptions([&] { return WritePieces(); });
     CASK_RETURN_IF_ERROR(save_.Finish(written, plan().num_records));
     CASK_RETURN_IF_ERROR(save_.Publish());
+    if (comm_->rank() == 0) {
+      report_.removed = save_.removed_files();
+      report_.notes = save_.notes();
+    }
     return report_;
   }
 

@@ -88,6 +88,9 @@ struct SaveReport {
   uint64_t planned_bytes = 0;  // the size of the elements that it wrote, before encoding
   int num_data_files = 0;      // in the whole checkpoint
   bool kept_plan = false;      // the plan was that of the save before
+  // At rank 0:
+  std::vector<std::string> removed;  // data files of the old checkpoint, with `overwrite`
+  std::vector<std::string> notes;    // sentences on data files that were replaced and that no index counted
 };
 
 // Saves the pieces of all ranks. Every rank of `comm` calls it with its own pieces. The elements do not change until it

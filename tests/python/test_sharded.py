@@ -45,6 +45,9 @@ def test_one_process_saves_and_loads_pieces(tmp_path):
     pieces.append(("e", (0, 3), (0, 0), np.ones((0, 3))))
     report = tcs.save(tcs.LocalCommunicator(), tmp_path / "m", pieces, level="default")
     assert report["pieces"] == 3 and report["data_files"] == 1
+    assert report["removed"] == [] and report["notes"] == []
+    report = tcs.save(tcs.LocalCommunicator(), tmp_path / "m", pieces, overwrite=True)
+    assert report["removed"] == [str(tmp_path / "m.data-00000-of-00001")] and report["notes"] == []
     assert np.array_equal(tc.load(tmp_path / "m")["w"], whole)
     columns = np.zeros((3, 4)).T[1:3]
     tcs.load(tcs.LocalCommunicator(), tmp_path / "m", [("w", (1, 0), columns)])

@@ -45,6 +45,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using Code = absl::StatusCode;
 
@@ -248,6 +249,27 @@ TEST(ShardedSaveTest, ReplacesACheckpointOfAsManyRanks) {
   // The old checkpoint had data files of 2, so the new one has 3.
   EXPECT_THAT(files.Paths(), ElementsAre(EndsWith(".data-00000-of-00003"), EndsWith(".data-00001-of-00003"),
                                          EndsWith(".data-00002-of-00003"), EndsWith(".index")));
+}
+
+TEST(ShardedSaveTest, ReportsWhatItReplacedAtRank0) {
+  MemoryFileSystem files;
+  files.MakeFolder("/job");
+  const Model model = TwoTensors();
+  const Layout layout{Mesh({{"model", 2}}), {{"model"}, {}}};
+  ASSERT_OK(SaveModel(model, layout, On(&files)));
+  files.Put("/job/step-1.data-00001-of-00003", "of a save that was killed");
+  ShardedSaveOptions options = On(&files);
+  options.overwrite = true;
+  std::vector<SaveReport> reports(2);
+  ASSERT_OK(Same(OnRanks(2, [&](Communicator* comm) -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(reports[static_cast<size_t>(comm->rank())],
+                          ShardedSave(comm, kPrefix, PiecesOf(model, layout, comm->rank()), options));
+    return absl::OkStatus();
+  })));
+  EXPECT_THAT(reports[0].removed, ElementsAre("/job/step-1.data-00000-of-00002", "/job/step-1.data-00001-of-00002"));
+  EXPECT_THAT(reports[0].notes, ElementsAre(HasSubstr("/job/step-1.data-00001-of-00003: no index counts")));
+  EXPECT_THAT(reports[1].removed, IsEmpty());
+  EXPECT_THAT(reports[1].notes, IsEmpty());
 }
 
 TEST(ShardedSaveTest, OneRankSavesAndAnyNumberLoads) {
