@@ -124,6 +124,12 @@ absl::Status CheckOtherCheckpoint(const std::string& target, const std::string& 
   return CheckTarget(target, {source}, "the checkpoint that is read", options.overwrite, options.file_system);
 }
 
+absl::Status CheckNumDataFiles(const std::string& prefix, int num_data_files) {
+  if (num_data_files >= 1 && num_data_files <= kMaxShards) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(prefix, ": ", num_data_files, " data files; wanted 1 to ", kMaxShards));
+}
+
 PartWriter::PartWriter(std::string prefix, int part, int num_data_files, const CheckpointWriterOptions& options)
     : prefix_(std::move(prefix)),
       path_(DataPath(prefix_, part, num_data_files)),
@@ -230,10 +236,7 @@ absl::StatusOr<std::unique_ptr<JointIndex>> JointIndex::Begin(const std::string&
     CASK_ASSIGN_OR_RETURN(joint->old_, OldCheckpoint::Open(prefix, files));
     CASK_ASSIGN_OR_RETURN(joint->num_data_files_, joint->old_->ChooseNumShards(num_parts));
   }
-  if (joint->num_data_files_ > kMaxShards) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(prefix, ": ", joint->num_data_files_, " processes; wanted 1 to ", kMaxShards));
-  }
+  CASK_RETURN_IF_ERROR(CheckNumDataFiles(prefix, joint->num_data_files_));
   // All data files that no process writes come before the index, which is the switch.
   for (int shard = num_parts; shard < joint->num_data_files_; ++shard) {
     CASK_RETURN_IF_ERROR(joint->publish_.Add(DataPath(prefix, shard, joint->num_data_files_)).status());

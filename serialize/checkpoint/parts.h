@@ -47,6 +47,9 @@ namespace tensorcask::checkpoint {
 absl::Status CheckOtherCheckpoint(const std::string& target, const std::string& source,
                                   const CheckpointWriterOptions& options);
 
+// Errors: InvalidArgument, naming `prefix`, if a checkpoint cannot have so many data files.
+absl::Status CheckNumDataFiles(const std::string& prefix, int num_data_files);
+
 // The data file of one process. Of the options, num_shards, num_threads, background and index_block_bytes have no
 // meaning: a process writes one file, in the calling thread.
 class PartWriter {

@@ -34,7 +34,7 @@ Part Divide(const Part& part, int n, int i) {
   const int64_t size = part.end - part.begin;
   const int64_t step = size / n + (size % n != 0 ? 1 : 0);
   const int64_t begin = i <= size / std::max<int64_t>(step, 1) ? step * i : size;
-  return {part.begin + begin, part.begin + std::min(size, begin + step)};
+  return {part.begin + begin, part.begin + begin + std::min(step, size - begin)};
 }
 
 }  // namespace

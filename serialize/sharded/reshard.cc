@@ -260,6 +260,7 @@ absl::Status Resharder::WriteInJob(Communicator* comm, const std::string& target
 
 absl::StatusOr<ReshardReport> ReshardCheckpoint(const std::string& source, const std::string& target, const Mesh& mesh,
                                                 const ReshardOptions& options) {
+  CASK_RETURN_IF_ERROR(checkpoint::CheckNumDataFiles(target, mesh.num_ranks()));
   CASK_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(source, options.reader));
   // Also if the file systems differ: one may forward to the other.
   CASK_RETURN_IF_ERROR(checkpoint::CheckOtherCheckpoint(target, reader.prefix(), options.writer));

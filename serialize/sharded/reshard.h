@@ -59,7 +59,8 @@ struct ReshardReport {
 };
 
 // Errors: those of CheckpointReader::Read and CheckpointWriter::AddSlice; those of PieceOf, naming the tensor;
-// InvalidArgument if `target` is `source`; Cancelled if go_on returned false. On error there is no new checkpoint.
+// InvalidArgument if `target` is `source`, or if `mesh` has more ranks than a checkpoint may have data files; Cancelled
+// if go_on returned false. On error there is no new checkpoint.
 absl::StatusOr<ReshardReport> ReshardCheckpoint(const std::string& source, const std::string& target, const Mesh& mesh,
                                                 const ReshardOptions& options = {});
 

@@ -112,6 +112,7 @@ class Reshard(Archives):
         for arguments, status, says in (
             (("--mesh", "model"), 2, "wanted NAME=SIZE"),
             (("--mesh", "model=0"), 2, "has size 0"),
+            (("--mesh", "model=2000000000"), 1, "2000000000 data files; wanted 1 to 99999"),
             (("--mesh", "model=2", "--spec", "dense"), 2, "wanted GLOB=AXIS"),
             (("--mesh", "model=2", "--spec", "*=data"), 2, 'divided over "data"; the mesh is model=2'),
             (("--mesh", "model=2", "--spec", "*=-,model"), 1, 'tensor "dense/bias": the spec divides axis 1'),

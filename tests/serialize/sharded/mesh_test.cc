@@ -1,6 +1,7 @@
 #include "tensorcask/serialize/sharded/mesh.h"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,11 @@ TEST(MeshTest, DividesUnevenAxesAsTorchChunk) {
   EXPECT_THAT(HeldBy(TensorShape({1}), mesh, {"model"}), ElementsAre("-", "none", "none", "none"));
   // As DTensor, [Shard(0), Shard(0)]: each piece of 3 is divided into 2 and 1.
   EXPECT_THAT(HeldBy(TensorShape({5}), Mesh({{"a", 2}, {"b", 2}}), {"a+b"}), ElementsAre("0,2", "2,1", "3,1", "4,1"));
+}
+
+TEST(MeshTest, DividesTheLongestAxis) {
+  EXPECT_THAT(HeldBy(TensorShape({std::numeric_limits<int64_t>::max()}), Mesh({{"model", 2}}), {"model"}),
+              ElementsAre("0,4611686018427387904", "4611686018427387904,4611686018427387903"));
 }
 
 TEST(MeshTest, GivesTensorsWithoutElementsToTheFirstRank) {

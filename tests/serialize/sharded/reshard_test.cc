@@ -122,6 +122,9 @@ TEST(ReshardTest, RefusesWhatItCannotDoAndLeavesNothing) {
   EXPECT_THAT(ReshardCheckpoint("a", "b", Mesh({{"model", 4}}), stopped), StatusIs(Code::kCancelled, HasSubstr("b: ")));
   EXPECT_EQ(files.Paths(), before);
   EXPECT_THAT(ReshardCheckpoint("none", "b", Mesh({{"model", 4}}), On(&files)), StatusIs(Code::kNotFound));
+  EXPECT_THAT(ReshardCheckpoint("a", "b", Mesh({{"model", 2'000'000'000}}), On(&files)),
+              StatusIs(Code::kInvalidArgument, HasSubstr("b: 2000000000 data files; wanted 1 to 99999")));
+  EXPECT_EQ(files.Paths(), before);
 }
 
 // Reshards "a" in a job, one rank for each of the mesh. Gives the report of rank 0.
