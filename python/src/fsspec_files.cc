@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -234,20 +235,35 @@ class FsspecFiles final : public FileSystem {
     return WithPython([&]() -> IoResult {
       const nb::bytes bytes(file.bytes.data(), file.bytes.size());
       std::string().swap(file.bytes);
-      nb::kwargs arguments;
-      arguments["mode"] = on_existing == OnExisting::kRefuse ? "create" : "overwrite";
-      object_.attr("pipe_file")(Stripped(to), bytes, **arguments);
-      Forget(to);
-      const std::lock_guard<std::mutex> lock(mutex_);
-      new_files_.erase(from);
-      return 0;
+      SetMayAppear(from, true);
+      const IoResult piped = Pipe(to, bytes, on_existing);
+      const std::string why = piped < 0 ? last_detail : "";
+      // An exception proves nothing: the answer may be lost, or be that to a request which the client repeated.
+      const IoResult compared = piped < 0 ? Compare(to, {bytes.c_str(), bytes.size()}) : 0;
+      if (compared == 0) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        new_files_.erase(from);
+        if (piped < 0) doubtful_.insert(to);
+        return 0;
+      }
+      if (compared != -ENOENT && compared != -ESTALE) {
+        return FailWith(piped == -EEXIST || piped == -ENOENT ? -EIO : piped,
+                        absl::StrCat(why, "; whether the file was written is unknown: ", last_detail));
+      }
+      if (IsRefusal(piped)) SetMayAppear(from, false);
+      return FailWith(piped, why);
     });
   }
 
   IoResult Remove(const std::string& path) override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (new_files_.erase(path) > 0) return 0;
+      if (const auto found = new_files_.find(path); found != new_files_.end()) {
+        const bool may_appear = found->second.may_appear;
+        new_files_.erase(found);
+        return may_appear ? FailWith(-EAGAIN, "its last request may take effect later") : 0;
+      }
+      if (doubtful_.count(path) > 0) return FailWith(-EAGAIN, "another writer may have written it");
     }
     return WithPython([&]() -> IoResult {
       object_.attr("rm_file")(Stripped(path));
@@ -272,7 +288,8 @@ class FsspecFiles final : public FileSystem {
   struct NewFile {
     std::string final_path;
     std::string bytes;
-    uint64_t appended = 0;  // where Append goes on
+    uint64_t appended = 0;    // where Append goes on
+    bool may_appear = false;  // pipe_file has raised an exception, and may have written the file, or write it later
   };
 
   std::shared_ptr<OpenFileOfPython> Find(IoResult handle) {
@@ -301,6 +318,16 @@ class FsspecFiles final : public FileSystem {
     }
   }
 
+  void SetMayAppear(const std::string& temporary_path, bool may_appear) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    new_files_.at(temporary_path).may_appear = may_appear;
+  }
+
+  // True for errors with which nothing is written later.
+  static bool IsRefusal(IoResult result) {
+    return result == -EEXIST || result == -ENOENT || result == -EACCES || result == -EISDIR || result == -EOPNOTSUPP;
+  }
+
   // ---- With the GIL -------------------------------------------------------------------------------------------------
 
   nb::object Stripped(const std::string& path) const {
@@ -314,6 +341,35 @@ class FsspecFiles final : public FileSystem {
   }
 
   // ---- Without ------------------------------------------------------------------------------------------------------
+
+  IoResult Pipe(const std::string& path, const nb::bytes& bytes, OnExisting on_existing) const {
+    return WithPython([&]() -> IoResult {
+      nb::kwargs arguments;
+      arguments["mode"] = on_existing == OnExisting::kRefuse ? "create" : "overwrite";
+      object_.attr("pipe_file")(Stripped(path), bytes, **arguments);
+      Forget(path);
+      return 0;
+    });
+  }
+
+  // 0 if the file has these bytes, -ESTALE if it has others, -ENOENT if there is none. Another error: that is unknown.
+  IoResult Compare(const std::string& path, absl::string_view bytes) const {
+    OpenFileOfPython file;
+    file.path = path;
+    FileInfo info;
+    const IoResult found = Info(path, &info, &file.version);
+    if (found < 0) return found;
+    if (info.type != FileInfo::Type::kRegular || info.size_bytes != bytes.size()) return -ESTALE;
+    std::string piece;
+    for (size_t done = 0; done < bytes.size(); done += piece.size()) {
+      const absl::string_view wanted = bytes.substr(done, kPieceBytes);
+      piece.resize(wanted.size());
+      const ReadRange range = {done, absl::MakeSpan(&piece[0], piece.size())};
+      if (const IoResult read = Read(file, {&range, 1}); read < 0) return read;
+      if (piece != wanted) return -ESTALE;
+    }
+    return 0;
+  }
 
   IoResult Info(const std::string& path, FileInfo* info, Version* version) const {
     return WithPython([&]() -> IoResult {
@@ -438,6 +494,7 @@ class FsspecFiles final : public FileSystem {
   std::map<IoResult, std::shared_ptr<OpenFileOfPython>> reading_;
   std::map<IoResult, std::string> writing_;   // the temporary path of a handle
   std::map<std::string, NewFile> new_files_;  // by temporary path
+  std::set<std::string> doubtful_;            // have the right bytes, which another writer may have written
   IoResult next_handle_ = 3;
 };
 

@@ -9,7 +9,9 @@
 // file that was replaced meanwhile is -ESTALE, and nothing of the call is used. Small reads bring the whole file up to
 // 1 MiB, or so much of a larger one.
 //
-// Writing: a file is held in memory until Rename, which writes it by `pipe_file(..., mode="create")`.
+// Writing: a file is held in memory until Rename, which writes it by `pipe_file(..., mode="create")`. An exception of
+// that call does not say whether the file was written, so the file is read back: with the right bytes Rename has
+// succeeded. Where the file may still appear, Remove of the temporary name is -EAGAIN.
 //
 // Nothing that the object returns or raises is trusted: exceptions, wrong types and wrong lengths are an errno with a
 // sentence in LastDetail. KeyboardInterrupt and other exceptions that end a program are raised by WithoutGil.

@@ -311,6 +311,93 @@ def test_a_failed_save_leaves_nothing():
     assert files.files == {}
 
 
+class Uncertain(Files):
+    """Raises the errors of `raises`, by the end of a name, after the file was written or, of `refuses`, before."""
+
+    def __init__(self, raises=None, refuses=None):
+        super().__init__()
+        self.raises, self.refuses, self.is_lost = raises or {}, refuses or {}, False
+
+    def pipe_file(self, path, value, mode="overwrite"):
+        end = path.rpartition(".")[2]
+        if end in self.refuses:
+            raise self.refuses[end]
+        super().pipe_file(path, value, mode)
+        if end in self.raises:
+            raise self.raises[end]
+
+    def info(self, path):
+        return fail(ConnectionError("no network")) if self.is_lost and path.endswith(".index") else super().info(path)
+
+
+DATA = "w.data-00000-of-00001"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("error", [TimeoutError("late"), FileExistsError("w.index"), ValueError("what is this")])
+def test_a_save_whose_answer_is_lost_has_succeeded(tensors, error, overwrite):
+    files = Uncertain()
+    if overwrite:
+        tc.save("w", {"w": np.ones(3)}, filesystem=files)
+    files.raises = {"index": error, "data-00000-of-00001": error, "npz": error}
+    for name in ("w", "w.npz"):
+        tc.save(name, tensors, overwrite=overwrite, filesystem=files)
+        same(tc.load(name, filesystem=files), tensors)
+
+
+@pytest.mark.parametrize(
+    "error, expected, stays",
+    [(TimeoutError("late"), TimeoutError, True), (ValueError("what is this"), OSError, True),
+     (PermissionError("not for you"), PermissionError, False), (FileNotFoundError("no bucket"), FileNotFoundError, False)],
+)  # fmt: skip
+def test_data_stays_while_its_index_may_still_appear(error, expected, stays):
+    files = Uncertain(refuses={"index": error})
+    with pytest.raises(expected, match=str(error)):
+        tc.save("w", {"w": np.ones(3)}, filesystem=files)
+    assert list(files.files) == ([DATA] if stays else [])
+
+
+def test_data_stays_if_nothing_tells_whether_its_index_is_there():
+    class Late(Uncertain):
+        def pipe_file(self, path, value, mode="overwrite"):
+            self.is_lost = path.endswith(".index")
+            super().pipe_file(path, value, mode)
+
+    files = Late(raises={"index": FileExistsError("w.index")})
+    with pytest.raises(OSError, match="whether the file was written is unknown: ConnectionError: no network") as error:
+        tc.save("w", {"w": np.ones(3)}, filesystem=files)
+    assert not isinstance(error.value, FileExistsError)
+    files.is_lost = False
+    assert tc.load("w", filesystem=files)["w"].tolist() == [1, 1, 1]
+
+
+def test_a_file_that_another_writer_may_have_written_stays():
+    files = Uncertain(refuses={"index": PermissionError("no")})
+    files.raises = {"data-00000-of-00001": FileExistsError(DATA)}
+    with pytest.raises(PermissionError):
+        tc.save("w", {"w": np.ones(3)}, filesystem=files)
+    assert list(files.files) == [DATA]
+
+
+def test_a_file_that_another_writer_wrote_first():
+    class Faster(Uncertain):
+        def pipe_file(self, path, value, mode="overwrite"):
+            super().pipe_file(path, value[::-1], mode)
+
+    for end in ("data-00000-of-00001", "index"):
+        files = Faster(raises={end: FileExistsError("w." + end)})
+        with pytest.raises(FileExistsError):
+            tc.save("w", {"w": np.arange(3.0)}, filesystem=files)
+        assert list(files.files) == ["w." + end]
+
+
+def test_ctrl_c_while_the_index_is_written():
+    files = Uncertain(raises={"index": KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        tc.save("w", {"w": np.ones(3)}, filesystem=files)
+    assert tc.load("w", filesystem=files)["w"].tolist() == [1, 1, 1]
+
+
 def test_what_cannot_create_exclusively_is_refused():
     class WithoutMode(Files):
         def pipe_file(self, path, value):
