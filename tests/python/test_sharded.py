@@ -12,6 +12,7 @@ import pytest
 
 import tensorcask as tc
 import tensorcask.sharded as tcs
+from conftest import interrupt_when
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 from store_server import StoreServer  # noqa: E402
@@ -65,6 +66,28 @@ def test_errors_name_the_tensor(tmp_path):
         tcs.load(comm, tmp_path / "m", [("other", (0,), np.ones(3))])
     with pytest.raises(ValueError):
         tcs.load(comm, tmp_path / "m", [("w", (0,), np.ones(3, np.float32))])
+
+
+def test_ctrl_c_ends_a_load(tmp_path):
+    """All processes agree on that with calls of Python, whose exceptions are their own."""
+    program = """
+        import numpy as np, tensorcask as tc, tensorcask.sharded as tcs
+        class Counting(tcs.LocalCommunicator):
+            calls = 0
+            def gather(self, mine, root):
+                self.calls += 1
+                if self.calls == 1: print("begin", flush=True)
+                return [mine]
+        comm = Counting()
+        tc.save("big", {"x": np.zeros(1 << 24, np.uint8)}, sync=False)
+        wanted = [("x", (0,), np.zeros(1 << 24, np.uint8))] * 2000
+        try:
+            tcs.load(comm, "big", wanted)
+        except KeyboardInterrupt:
+            print("interrupted", comm.calls)
+        tcs.load(comm, "big", wanted[:1])
+        """
+    assert interrupt_when(program, tmp_path) == (0, "interrupted 2\n", "")
 
 
 def test_an_exception_of_the_communicator_ends_the_save(tmp_path):

@@ -22,8 +22,8 @@ constexpr size_t kReadBytes = size_t{16} << 20;  // between two checks
 
 std::thread::id main_thread;  // set while the module is imported
 std::atomic<bool> exiting{false};
-thread_local bool interrupted = false;
-thread_local int works = 0;  // calls of WithoutGil, one inside the other
+thread_local std::exception_ptr interruption;  // what ends the work of this thread; null: nothing
+thread_local int works = 0;                    // calls of WithoutGil, one inside the other
 thread_local Clock::time_point last_check;
 
 std::atomic<int> returning{0};  // threads that acquire the GIL again
@@ -77,20 +77,20 @@ bool CanTakeGil() {
 bool RunsSignalHandlers() { return std::this_thread::get_id() == main_thread; }
 
 bool KeepGoing() {
-  if (interrupted || !RunsSignalHandlers()) return !interrupted;
+  if (interruption != nullptr || !RunsSignalHandlers()) return interruption == nullptr;
   const Clock::time_point now = Clock::now();
   if (now - last_check < kCheckEvery) return true;
   last_check = now;
   const nb::gil_scoped_acquire acquire;
-  // The exception stays in the state of this thread; FinishWork throws it.
-  interrupted = PyErr_CheckSignals() != 0;
-  return !interrupted;
+  if (PyErr_CheckSignals() == 0) return true;
+  // FinishWork throws it. Until then the work may still call Python, which must find no exception.
+  interruption = std::make_exception_ptr(nb::python_error());
+  return false;
 }
 
-bool EndWork(nb::python_error& error) {
+bool EndWork(const nb::python_error& error) {
   if (works == 0 || error.matches(PyExc_Exception)) return false;
-  error.restore();  // FinishWork throws it
-  interrupted = true;
+  if (interruption == nullptr) interruption = std::make_exception_ptr(error);  // FinishWork throws it
   return true;
 }
 
@@ -132,15 +132,12 @@ namespace internal {
 
 void StartWork() {
   ++works;
-  interrupted = false;
   last_check = Clock::now();
 }
 
 void FinishWork() {
   --works;
-  if (!interrupted) return;
-  interrupted = false;
-  throw nb::python_error();
+  if (interruption != nullptr) std::rethrow_exception(std::exchange(interruption, nullptr));
 }
 
 }  // namespace internal

@@ -45,7 +45,7 @@ bool KeepGoing();
 
 // After an exception on this thread that is no Exception (KeyboardInterrupt, SystemExit): true if a WithoutGil of this
 // thread will throw it; KeepGoing is false from then on. Requires: the GIL.
-bool EndWork(nanobind::python_error& error);
+bool EndWork(const nanobind::python_error& error);
 
 // The argument `progress` of a function: None, a function of the number of bytes since its last call, or an object
 // whose method `update` is that function, as that of a bar of tqdm. Called a few times per second while the work goes
