@@ -177,9 +177,15 @@ class Writer {
   }
 
   uint64_t Finish() {
-    Call("", [](ArchiveWriter& writer) { return writer.Finish(); });
-    const uint64_t bytes = writer_->file_bytes();
-    removed_ = writer_->removed_files();
+    uint64_t bytes = 0;
+    std::vector<std::string> removed;
+    Call("", [&](ArchiveWriter& writer) -> absl::Status {  // another thread may close the writer afterwards
+      if (absl::Status status = writer.Finish(); !status.ok()) return status;
+      bytes = writer.file_bytes();
+      removed = writer.removed_files();
+      return absl::OkStatus();
+    });
+    removed_ = std::move(removed);
     Close();
     return bytes;
   }
@@ -208,14 +214,14 @@ class Writer {
 
   template <typename Fn>
   void Call(const std::string& name, Fn&& fn) {
+    bool is_closed = false;
     const absl::Status status = WithoutGil([&]() -> absl::Status {
       const std::lock_guard<ProcessMutex> lock(mutex_);
-      if (writer_ == nullptr) return absl::UnknownError("closed");
-      return fn(*writer_);
+      is_closed = writer_ == nullptr;
+      return is_closed ? absl::UnknownError("closed") : fn(*writer_);
     });
-    if (status.ok()) return;
-    if (writer_ == nullptr) RaiseClosed("the writer is closed");
-    Raise(status, name.empty() ? About::kFile : About::kTensor);
+    if (is_closed) RaiseClosed("the writer is closed");
+    Check(status, name.empty() ? About::kFile : About::kTensor);
   }
 
   const WriteArguments arguments_;

@@ -301,6 +301,35 @@ def test_exceptions_in_callbacks_come_through(tmp_path):
     assert not (tmp_path / "n.index").exists()
 
 
+def test_a_writer_closed_by_another_thread_while_it_finishes(tmp_path):
+    done = run(
+        """
+        import threading, numpy as np, tensorcask as tc
+        stop = threading.Event()
+        def work():  # the thread that finishes waits for the GIL, and the one that closes does not
+            while not stop.is_set(): pass
+        working = threading.Thread(target=work)
+        working.start()
+        results = []
+        def finish(writer):
+            try: results.append(writer.finish())
+            except tc.ClosedError: results.append("closed")
+        for i in range(20):
+            writer = tc.Writer(f"m-{i}")
+            writer.add("x", np.ones(100_000))
+            thread = threading.Thread(target=finish, args=(writer,))
+            thread.start()
+            writer.close()
+            thread.join()
+        stop.set()
+        working.join()
+        print(len(results))
+        """,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "20\n", "")
+
+
 def test_a_writer_closed_by_another_thread(tmp_path):
     writer = tc.Writer(tmp_path / "m")
     stop = threading.Event()
