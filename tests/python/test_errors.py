@@ -208,6 +208,29 @@ def test_the_interpreter_exits_with_everything_open(tmp_path):
     assert tc.latest(tmp_path / "run")[0] == 1  # the save in the background was finished
 
 
+def test_a_program_that_imports_the_module_on_another_thread(tmp_path):
+    """It ends, and Ctrl-C ends one call of it."""
+    program = """
+        import threading
+        thread = threading.Thread(target=__import__, args=("tensorcask",))
+        thread.start()
+        thread.join()
+        import numpy as np, tensorcask as tc, tensorcask.sharded as tcs
+        manager = tc.CheckpointManager("run")
+        manager.save(1, {"x": np.zeros(1 << 24, np.uint8)})
+        wanted = [("x", (0,), np.zeros(1 << 24, np.uint8))] * 2000
+        class Telling(tcs.LocalCommunicator):
+            def gather(self, mine, root):
+                print("begin", flush=True)
+                return [mine]
+        try:
+            tcs.load(Telling(), manager.path_of(1), wanted)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    assert interrupt_when(program, tmp_path) == (0, "begin\ninterrupted\n", "")
+
+
 def test_fork_with_everything_open(tmp_path):
     done = run(
         """

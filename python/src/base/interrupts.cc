@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kCheckEvery{50};
 constexpr std::chrono::milliseconds kTellEvery{100};
 constexpr size_t kReadBytes = size_t{16} << 20;  // between two checks
 
-std::thread::id main_thread;  // set while the module is imported
+std::atomic<unsigned long> main_thread{0};  // as threading.get_ident() returns it
 std::atomic<bool> exiting{false};
 thread_local std::exception_ptr interruption;  // what ends the work of this thread; null: nothing
 thread_local int works = 0;                    // calls of WithoutGil, one inside the other
@@ -52,7 +52,9 @@ class Files final : public ForwardingFileSystem {
 }  // namespace
 
 void WatchInterpreter(nb::module_& m) {
-  main_thread = std::this_thread::get_id();
+  main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  m.def("_after_fork", [] { main_thread = PyThread_get_thread_ident(); });  // the child has this thread alone
+  nb::module_::import_("os").attr("register_at_fork")(nb::arg("after_in_child") = m.attr("_after_fork"));
   m.def("_at_exit", &StopOtherThreads);
   nb::module_::import_("atexit").attr("register")(m.attr("_at_exit"));
 }
@@ -74,7 +76,7 @@ bool CanTakeGil() {
   return !exiting || RunsSignalHandlers();
 }
 
-bool RunsSignalHandlers() { return std::this_thread::get_id() == main_thread; }
+bool RunsSignalHandlers() { return PyThread_get_thread_ident() == main_thread; }
 
 bool KeepGoing() {
   if (interruption != nullptr || !RunsSignalHandlers()) return interruption == nullptr;

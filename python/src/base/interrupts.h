@@ -19,8 +19,8 @@
 
 namespace tensorcask::python {
 
-// Remembers the thread that imports the module: Python runs signal handlers there. At the exit of the interpreter,
-// other threads stop asking for the GIL (CanTakeGil).
+// Remembers the main thread, also in a child of fork(2): Python runs signal handlers there. At the exit of the
+// interpreter, other threads stop asking for the GIL (CanTakeGil).
 void WatchInterpreter(nanobind::module_& m);
 
 // Releases the GIL. A daemon thread that would acquire it again while the interpreter exits stops for ever instead:
