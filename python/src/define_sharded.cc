@@ -147,18 +147,30 @@ TensorShape ShapeOf(nb::handle shape) {
   return Take(TensorShape::Create(dims));
 }
 
-// What a process saves, and what it wants. Made before the processes exchange anything, so that an argument that cannot
-// be used is an error of all of them (tensorcask.sharded.save).
+// All arguments of a process: what it saves or wants, where and how. Made before the processes exchange anything, so
+// that an argument that cannot be used is an error of all of them (tensorcask.sharded.save).
 struct PiecesToSave {
+  std::string prefix;
+  ShardedSaveOptions options;
   std::vector<LocalPiece> pieces;
   std::vector<RefPtr<RefCounted>> pins;
 };
 struct PiecesToLoad {
+  std::string prefix;
+  ShardedLoadOptions options;
   std::vector<WantedPiece> pieces;
 };
 
-void MakePiecesToSave(PiecesToSave* self, nb::handle items) {
+void MakePiecesToSave(PiecesToSave* self, nb::handle items, nb::handle path, nb::handle level, bool overwrite,
+                      bool sync, uint64_t alignment, SavePlanCache* plan) {
   PiecesToSave made;
+  made.prefix = FromPath(path);
+  made.options.file_system = Take(FilesFor(made.prefix));
+  made.options.payload.level = FromLevel(level);
+  made.options.overwrite = overwrite;
+  made.options.sync = sync;
+  made.options.alignment = alignment;
+  made.options.plan = plan;
   for (const nb::handle item : nb::iter(items)) {
     LocalPiece piece;
     piece.name = FromText(item[0], "the name of a tensor");
@@ -174,8 +186,11 @@ void MakePiecesToSave(PiecesToSave* self, nb::handle items) {
   new (self) PiecesToSave(std::move(made));
 }
 
-void MakePiecesToLoad(PiecesToLoad* self, nb::handle items) {
+void MakePiecesToLoad(PiecesToLoad* self, nb::handle items, nb::handle path, bool verify) {
   PiecesToLoad made;
+  made.prefix = FromPath(path);
+  made.options.reader.read.file_system = Take(FilesFor(made.prefix));
+  if (!verify) made.options.reader.verify = Verify::kNever;
   for (const nb::handle item : nb::iter(items)) {
     WantedPiece piece;
     piece.name = FromText(item[0], "the name of a tensor");
@@ -187,19 +202,10 @@ void MakePiecesToLoad(PiecesToLoad* self, nb::handle items) {
   new (self) PiecesToLoad(std::move(made));
 }
 
-nb::dict ShardedSaveOf(nb::handle comm, nb::handle path, const PiecesToSave& pieces, nb::handle level, bool overwrite,
-                       bool sync, uint64_t alignment, SavePlanCache* plan) {
+nb::dict ShardedSaveOf(nb::handle comm, const PiecesToSave& made) {
   PythonCommunicator communicator(comm);
-  const std::string prefix = FromPath(path);
-  ShardedSaveOptions options;
-  options.file_system = Take(FilesFor(prefix));
-  options.payload.level = FromLevel(level);
-  options.overwrite = overwrite;
-  options.sync = sync;
-  options.alignment = alignment;
-  options.plan = plan;
   const absl::StatusOr<SaveReport> report =
-      WithoutGil([&] { return ShardedSave(&communicator, prefix, pieces.pieces, options); });
+      WithoutGil([&] { return ShardedSave(&communicator, made.prefix, made.pieces, made.options); });
   communicator.RethrowError();
   const SaveReport saved = Take(report);
   nb::dict result;
@@ -212,13 +218,10 @@ nb::dict ShardedSaveOf(nb::handle comm, nb::handle path, const PiecesToSave& pie
   return result;
 }
 
-void ShardedLoadOf(nb::handle comm, nb::handle path, const PiecesToLoad& wanted, bool verify) {
+void ShardedLoadOf(nb::handle comm, const PiecesToLoad& made) {
   PythonCommunicator communicator(comm);
-  const std::string prefix = FromPath(path);
-  ShardedLoadOptions options;
-  options.reader.read.file_system = Take(FilesFor(prefix));
-  if (!verify) options.reader.verify = Verify::kNever;
-  const absl::Status status = WithoutGil([&] { return ShardedLoad(&communicator, prefix, wanted.pieces, options); });
+  const absl::Status status =
+      WithoutGil([&] { return ShardedLoad(&communicator, made.prefix, made.pieces, made.options); });
   communicator.RethrowError();
   Check(status, About::kTensor);
 }
@@ -248,25 +251,20 @@ void DefineSharded(nb::module_& m) {
                             "Keeps the plan of a sharded save for the next one (tensorcask.sharded.save).")
       .def(nb::init<>());
   nb::class_<PiecesToSave>(m, "PiecesToSave", "What a process saves (tensorcask.sharded.save).")
-      .def("__init__", &MakePiecesToSave, nb::arg("items"),
+      .def("__init__", &MakePiecesToSave, nb::arg("items"), nb::arg("path"), nb::kw_only(), nb::arg("level"),
+           nb::arg("overwrite"), nb::arg("sync"), nb::arg("alignment"), nb::arg("plan").none(), nb::keep_alive<1, 8>(),
            nb::sig("def __init__(self, items: collections.abc.Iterable[tuple[str, collections.abc.Sequence[int], "
-                   "collections.abc.Sequence[int], object]]) -> None"));
+                   "collections.abc.Sequence[int], object]], path: str | os.PathLike[str], *, level: str, "
+                   "overwrite: bool, sync: bool, alignment: int, plan: SavePlan | None) -> None"));
   nb::class_<PiecesToLoad>(m, "PiecesToLoad", "What a process wants (tensorcask.sharded.load).")
-      .def("__init__", &MakePiecesToLoad, nb::arg("items"),
+      .def("__init__", &MakePiecesToLoad, nb::arg("items"), nb::arg("path"), nb::kw_only(), nb::arg("verify"),
            nb::sig("def __init__(self, items: collections.abc.Iterable[tuple[str, collections.abc.Sequence[int], "
-                   "object]]) -> None"));
-  m.def("sharded_save", &ShardedSaveOf, nb::arg("comm"), nb::arg("path"), nb::arg("pieces"), nb::kw_only(),
-        nb::arg("level") = "stored", nb::arg("overwrite") = false, nb::arg("sync") = true, nb::arg("alignment") = 64,
-        nb::arg("plan").none() = nb::none(),
-        nb::sig("def sharded_save(comm: object, path: str | os.PathLike[str], "
-                "pieces: PiecesToSave, *, level: str = 'stored', overwrite: bool = False, "
-                "sync: bool = True, alignment: int = 64, plan: SavePlan | None = None) -> dict[str, typing.Any]"),
+                   "object]], path: str | os.PathLike[str], *, verify: bool) -> None"));
+  m.def("sharded_save", &ShardedSaveOf, nb::arg("comm"), nb::arg("pieces"),
+        nb::sig("def sharded_save(comm: object, pieces: PiecesToSave) -> dict[str, typing.Any]"),
         "See tensorcask.sharded.save.");
-  m.def("sharded_load", &ShardedLoadOf, nb::arg("comm"), nb::arg("path"), nb::arg("wanted"), nb::kw_only(),
-        nb::arg("verify") = true,
-        nb::sig("def sharded_load(comm: object, path: str | os.PathLike[str], "
-                "wanted: PiecesToLoad, *, verify: bool = True) -> None"),
-        "See tensorcask.sharded.load.");
+  m.def("sharded_load", &ShardedLoadOf, nb::arg("comm"), nb::arg("wanted"),
+        nb::sig("def sharded_load(comm: object, wanted: PiecesToLoad) -> None"), "See tensorcask.sharded.load.");
 }
 
 }  // namespace tensorcask::python

@@ -270,10 +270,13 @@ def save(
     the first process ``removed`` (the data files of the old checkpoint that were removed) and ``notes``, too, which are
     empty on the others.
     """
-    made = together(comm, lambda: _native.PiecesToSave(pieces))
-    return _native.sharded_save(
-        comm, path, made, level=level, overwrite=overwrite, sync=sync, alignment=alignment, plan=plan
+    made = together(
+        comm,
+        lambda: _native.PiecesToSave(
+            pieces, path, level=level, overwrite=overwrite, sync=sync, alignment=alignment, plan=plan
+        ),
     )
+    return _native.sharded_save(comm, made)
 
 
 def load(
@@ -288,8 +291,8 @@ def load(
     What is wanted is (name, index of the first element, writable array of the stored dtype). The first process reads
     the index, and each process reads the bytes that it wants. All processes raise an error if one does.
     """
-    made = together(comm, lambda: _native.PiecesToLoad(wanted))
-    _native.sharded_load(comm, path, made, verify=verify)
+    made = together(comm, lambda: _native.PiecesToLoad(wanted, path, verify=verify))
+    _native.sharded_load(comm, made)
 
 
 # ---- What the modules of the frameworks share -----------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """tensorcask.sharded, and what tensorcask.torch does with it: jobs of several processes, by torch.distributed."""
 
+import concurrent.futures
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -103,6 +105,96 @@ def test_an_exception_of_the_communicator_ends_the_save(tmp_path):
     with pytest.raises(ZeroDivisionError, match="the network"):
         tcs.save(Broken(), tmp_path / "m", [("w", (3,), (0,), np.ones(3))])
     assert os.listdir(tmp_path) == []
+
+
+# ---- Two processes, which are threads -------------------------------------------------------------------------------
+
+
+class Job:
+    """A job of two processes. One that waits in vain for the other fails."""
+
+    def __init__(self):
+        self.meeting = threading.Barrier(2, timeout=20)
+        self.mine = ["", ""]
+
+    def run(self, work):
+        """What work(communicator) raises or returns on each."""
+
+        def of_rank(rank):
+            try:
+                return work(OfJob(self, rank))
+            except Exception as error:  # noqa: BLE001
+                return error
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            return list(pool.map(of_rank, range(2)))
+
+
+class OfJob:
+    size = 2
+
+    def __init__(self, job, rank):
+        self.job, self.rank = job, rank
+
+    def exchange(self, mine):
+        self.job.mine[self.rank] = mine
+        self.job.meeting.wait()
+        found = list(self.job.mine)
+        self.job.meeting.wait()
+        return found
+
+    def gather(self, mine, root):
+        found = self.exchange(mine)
+        return found if self.rank == root else None
+
+    def broadcast(self, from_root, root):
+        return self.exchange(from_root)[root]
+
+    def barrier(self):
+        self.job.meeting.wait()
+
+
+def test_two_processes(tmp_path):
+    def work(comm):
+        tcs.save(comm, tmp_path / "m", [("w", (4,), (2 * comm.rank,), np.full(2, comm.rank))])
+        rows = np.zeros(3, np.int64)
+        tcs.load(comm, tmp_path / "m", [("w", (comm.rank,), rows)])
+        return rows.tolist()
+
+    assert Job().run(work) == [[0, 0, 1], [0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    "wrong, kind",
+    [({"level": "best"}, ValueError), ({"level": 3}, TypeError), ({"alignment": "64"}, TypeError),
+     ({"alignment": -1}, TypeError), ({"plan": 5}, TypeError), ({"path": 5}, TypeError)],
+)  # fmt: skip
+def test_an_argument_that_is_wrong_on_one_process_is_an_error_of_all(tmp_path, wrong, kind):
+    def save(comm):
+        arguments = {"path": tmp_path / "m", **(wrong if comm.rank == 1 else {})}
+        tcs.save(comm, pieces=[("w", (2,), (0,), np.ones(2))], **arguments)
+
+    def load(comm):
+        tcs.load(comm, wrong["path"] if comm.rank == 1 else tmp_path / "m", [("w", (0,), np.ones(2))])
+
+    for work in (save, load) if "path" in wrong else (save,):
+        first, second = Job().run(work)
+        assert isinstance(second, kind) and isinstance(first, kind) and str(first).startswith("rank 1: ")
+    assert os.listdir(tmp_path) == []
+
+
+def test_settings_that_are_wrong_on_one_process(tmp_path, monkeypatch):
+    """Each process reads those of its host."""
+
+    def load(comm):
+        tcs.load(comm, "s3://bucket/m" if comm.rank == 1 else tmp_path / "m", [("w", (0,), np.ones(2))])
+
+    monkeypatch.setenv("AWS_REGION", "not a region")
+    first, second = Job().run(load)
+    assert "region" in str(second) and str(first).startswith("rank 1: ")
+
+
+# ---- Jobs of PyTorch ------------------------------------------------------------------------------------------------
 
 
 def run(steps, size, folder, *store):
