@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/python/src/arguments.h"
 #include "tensorcask/python/src/arrays.h"
@@ -223,7 +224,8 @@ void ShardedLoadOf(nb::handle comm, const PiecesToLoad& made) {
   const absl::Status status =
       WithoutGil([&] { return ShardedLoad(&communicator, made.prefix, made.pieces, made.options); });
   communicator.RethrowError();
-  Check(status, About::kTensor);
+  // The same sentence on all processes, whichever of them wanted the tensor.
+  Check(status, absl::StrContains(status.message(), ": no tensor ") ? About::kTensor : About::kFile);
 }
 
 }  // namespace

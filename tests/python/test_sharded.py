@@ -70,6 +70,16 @@ def test_errors_name_the_tensor(tmp_path):
         tcs.load(comm, tmp_path / "m", [("w", (0,), np.ones(3, np.float32))])
 
 
+def test_a_checkpoint_that_is_missing_is_a_missing_file(tmp_path):
+    def load(comm):
+        tcs.load(comm, tmp_path / "none", [("w", (0,), np.ones(3))])
+
+    with pytest.raises(FileNotFoundError, match="none"):
+        load(tcs.LocalCommunicator())
+    for error in Job().run(load):
+        assert isinstance(error, FileNotFoundError) and "none.index" in str(error)
+
+
 def test_ctrl_c_ends_a_load(tmp_path):
     """All processes agree on that with calls of Python, whose exceptions are their own."""
     program = """
