@@ -3,6 +3,7 @@
 import io
 import os
 import typing
+from collections.abc import Iterator
 
 from tensorcask import _native, sharded
 from tensorcask._errors import InvalidArgumentError
@@ -69,24 +70,26 @@ class StorageWriter(dcp_storage.StorageWriter):
         return plans
 
     def write_data(self, plan: "dcp_planner.SavePlan", planner: "dcp_planner.SavePlanner") -> typing.Any:
-        pieces: "list[tuple[str, typing.Any, typing.Any, object]]" = []
-        results = []
-        for item in plan.items:
-            data = planner.resolve_data(item)
-            if item.type == dcp_planner.WriteItemType.BYTE_IO:
-                content = torch.frombuffer(bytearray(data.getbuffer()), dtype=torch.uint8)
-                pieces.append((_BYTES + item.index.fqn, tuple(content.shape), (0,), content))
-            else:
-                data = data.detach()
-                shape = tuple(item.tensor_data.size)
-                if item.tensor_data.size.numel() == 0:  # in one piece, however it is divided
-                    pieces.append((item.index.fqn, shape, (0,) * len(shape), data.new_empty(shape)))
-                elif data.numel() > 0:
-                    pieces.append((item.index.fqn, shape, tuple(item.tensor_data.chunk.offsets), data))
-                content = data
-            size = content.numel() * content.element_size()
-            results.append(dcp_storage.WriteResult(index=item.index, size_in_bytes=size, storage_data=None))
-        sharded.save(_communicator(self._group), self._path, pieces, **self._options)
+        results: "list[typing.Any]" = []
+
+        # Values are resolved where sharded.save asks for the pieces: an error there is one of all processes.
+        def pieces() -> "Iterator[tuple[str, typing.Any, typing.Any, object]]":
+            for item in plan.items:
+                data = planner.resolve_data(item)
+                if item.type == dcp_planner.WriteItemType.BYTE_IO:
+                    content = torch.frombuffer(bytearray(data.getbuffer()), dtype=torch.uint8)
+                    yield _BYTES + item.index.fqn, tuple(content.shape), (0,), content
+                else:
+                    content = data.detach()
+                    shape = tuple(item.tensor_data.size)
+                    if item.tensor_data.size.numel() == 0:  # in one piece, however it is divided
+                        yield item.index.fqn, shape, (0,) * len(shape), content.new_empty(shape)
+                    elif content.numel() > 0:
+                        yield item.index.fqn, shape, tuple(item.tensor_data.chunk.offsets), content
+                size = content.numel() * content.element_size()
+                results.append(dcp_storage.WriteResult(index=item.index, size_in_bytes=size, storage_data=None))
+
+        sharded.save(_communicator(self._group), self._path, pieces(), **self._options)
         return _done(results)
 
     def finish(self, metadata: "dcp_metadata.Metadata", results: typing.Any) -> None:
@@ -158,18 +161,21 @@ class StorageReader(dcp_storage.StorageReader):
         return plans
 
     def read_data(self, plan: "dcp_planner.LoadPlan", planner: "dcp_planner.LoadPlanner") -> typing.Any:
-        wanted: "list[tuple[str, typing.Any, object]]" = []
-        tensors = []
-        byte_items = []
-        for item in plan.items:
-            if item.type == dcp_planner.LoadItemType.BYTE_IO:
-                byte_items.append(item)
-                continue
-            into = planner.resolve_tensor(item).detach()
-            tensors.append((item, into))
-            start = [base + more for base, more in zip(item.storage_index.offset, item.storage_offsets, strict=True)]
-            wanted.append((item.storage_index.fqn, start, into))
-        sharded.load(_communicator(self._group), self._path, wanted, verify=self._verify)
+        tensors: "list[tuple[typing.Any, typing.Any]]" = []
+        byte_items: "list[typing.Any]" = []
+
+        # Tensors are resolved where sharded.load asks for them: an error there is one of all processes.
+        def wanted() -> "Iterator[tuple[str, typing.Any, object]]":
+            for item in plan.items:
+                if item.type == dcp_planner.LoadItemType.BYTE_IO:
+                    byte_items.append(item)
+                    continue
+                into = planner.resolve_tensor(item).detach()
+                tensors.append((item, into))
+                starts = zip(item.storage_index.offset, item.storage_offsets, strict=True)
+                yield item.storage_index.fqn, [base + more for base, more in starts], into
+
+        sharded.load(_communicator(self._group), self._path, wanted(), verify=self._verify)
         for item, into in tensors:
             planner.commit_tensor(item, into)
         if byte_items:

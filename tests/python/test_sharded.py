@@ -1,6 +1,7 @@
 """tensorcask.sharded, and what tensorcask.torch does with it: jobs of several processes, by torch.distributed."""
 
 import concurrent.futures
+import importlib
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -202,6 +204,91 @@ def test_settings_that_are_wrong_on_one_process(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_REGION", "not a region")
     first, second = Job().run(load)
     assert "region" in str(second) and str(first).startswith("rank 1: ")
+
+
+# ---- torch.distributed.checkpoint, without PyTorch ------------------------------------------------------------------
+
+
+class Array(np.ndarray):
+    """As much of a tensor of PyTorch as is used."""
+
+    def detach(self):
+        return self
+
+    def numel(self):
+        return self.size
+
+    def element_size(self):
+        return self.itemsize
+
+
+@pytest.fixture
+def dcp(monkeypatch):
+    """tensorcask._dcp with a stub in place of PyTorch."""
+    names = ["torch", "torch.distributed", "torch.distributed.checkpoint", "torch.futures"]
+    names += ["torch.distributed.checkpoint." + part for part in ("metadata", "planner", "storage")]
+    stubs = {name: types.ModuleType(name) for name in names}
+    for name, stub in stubs.items():
+        monkeypatch.setitem(sys.modules, name, stub)
+        parent, _, own = name.rpartition(".")
+        if parent:
+            setattr(stubs[parent], own, stub)
+    kinds = types.SimpleNamespace(BYTE_IO=0, TENSOR=1)
+    stubs[names[-2]].WriteItemType = stubs[names[-2]].LoadItemType = kinds
+    for kind in ("StorageWriter", "StorageReader"):
+        setattr(stubs[names[-1]], kind, type(kind, (), {}))
+    stubs[names[-1]].WriteResult = types.SimpleNamespace
+    stubs["torch.futures"].Future = type("Future", (), {"set_result": lambda self, value: setattr(self, "value", value)})
+    monkeypatch.delitem(sys.modules, "tensorcask._dcp", raising=False)
+    module = importlib.import_module("tensorcask._dcp")
+    yield module
+    sys.modules.pop("tensorcask._dcp", None)
+
+
+def test_a_value_that_one_process_cannot_give_is_an_error_of_all(dcp, tmp_path, monkeypatch):
+    monkeypatch.setattr(dcp, "_communicator", lambda comm: comm)
+    item = types.SimpleNamespace(
+        type=1, index=types.SimpleNamespace(fqn="w"), storage_index=types.SimpleNamespace(fqn="w", offset=(0,)),
+        storage_offsets=(0,), tensor_data=types.SimpleNamespace(size=Size((2,)), chunk=types.SimpleNamespace(offsets=(0,))),
+    )  # fmt: skip
+    plan = types.SimpleNamespace(items=[item])
+
+    def planner(rank, wrong, committed):
+        def resolve(_):
+            if rank == wrong:
+                raise TypeError("cannot pickle")
+            return np.full(2, 7.0).view(Array)
+
+        return types.SimpleNamespace(
+            resolve_data=resolve, resolve_tensor=resolve, commit_tensor=lambda _, into: committed.append(into.tolist())
+        )
+
+    for wrong in (1, None):
+        committed = []
+
+        def save(comm):
+            done = dcp.StorageWriter(tmp_path / "m", process_group=comm).write_data(plan, planner(comm.rank, wrong, []))
+            return [(result.index.fqn, result.size_in_bytes) for result in done.value]
+
+        def load(comm):
+            reader = dcp.StorageReader(tmp_path / "full", process_group=comm)
+            reader.read_data(plan, planner(comm.rank, wrong, committed))
+
+        tc.save(tmp_path / "full", {"w": np.ones(2)}, overwrite=True)
+        saved, loaded = Job().run(save), Job().run(load)
+        if wrong is None:
+            assert saved == [[("w", 16)]] * 2 and loaded == [None] * 2 and committed == [[1.0, 1.0]] * 2
+            assert tc.load(tmp_path / "m")["w"].tolist() == [7, 7]
+        else:
+            for first, second in (saved, loaded):
+                assert isinstance(second, TypeError) and isinstance(first, TypeError)
+                assert str(first) == "rank 1: cannot pickle"
+            assert committed == [] and not (tmp_path / "m.index").exists()
+
+
+class Size(tuple):
+    def numel(self):
+        return int(np.prod(self))
 
 
 # ---- Jobs of PyTorch ------------------------------------------------------------------------------------------------
