@@ -157,6 +157,13 @@ TensorView TakeImported(absl::StatusOr<TensorView> view, const std::string& what
   throw nb::python_error();
 }
 
+bool IsInstance(nb::handle object, const nb::object& module, const char* type) {
+  if (module.is_none() || !nb::hasattr(module, type)) return false;
+  const int result = PyObject_IsInstance(object.ptr(), module.attr(type).ptr());
+  if (result < 0) throw nb::python_error();
+  return result != 0;
+}
+
 // ---- In: text -------------------------------------------------------------------------------------------------------
 
 TensorView FromTextArray(nb::handle array, const std::string& what) {
@@ -177,7 +184,12 @@ TensorView FromTextArray(nb::handle array, const std::string& what) {
 
 // ---- In: NumPy ------------------------------------------------------------------------------------------------------
 
+bool IsMasked(nb::handle array) { return IsInstance(array, ImportedModule("numpy.ma"), "MaskedArray"); }
+
 TensorView FromNumpy(nb::object array, const std::string& what, Access access) {
+  if (IsMasked(array)) {
+    RaiseType(what, array.type(), "tensors have no mask; pass array.filled(), or array.data with all elements");
+  }
   const nb::object dtype = array.attr("dtype");
   const NumpyElements elements = FromNumpyDType(dtype);
   if (!elements.dtype.has_value()) RaiseType(what, dtype, "tensors can have a dtype of numbers, bool or text");
@@ -264,13 +276,6 @@ TensorView FromDLPackObject(nb::handle object, const std::string& what, Access a
     view = import([&] { return FromLegacyDLPack(managed, options); });
   }
   return TakeImported(std::move(view), what, access);
-}
-
-bool IsInstance(nb::handle object, const nb::object& module, const char* type) {
-  if (module.is_none() || !nb::hasattr(module, type)) return false;
-  const int result = PyObject_IsInstance(object.ptr(), module.attr(type).ptr());
-  if (result < 0) throw nb::python_error();
-  return result != 0;
 }
 
 // ---- In: memory of GPUs ---------------------------------------------------------------------------------------------
@@ -397,7 +402,7 @@ TensorView FromAnything(nb::handle object, const std::string& what, Access acces
   if (object.is_none()) RaiseType(what, object.type(), "wanted an array");
   const bool is_text = PyUnicode_Check(object.ptr()) || PyBytes_Check(object.ptr());
   nb::object array =
-      is_text ? Numpy().attr("array")(object, ToNumpyDType(DType::kString)) : Numpy().attr("asarray")(object);
+      is_text ? Numpy().attr("array")(object, ToNumpyDType(DType::kString)) : Numpy().attr("asanyarray")(object);
   const NumpyElements elements = FromNumpyDType(array.attr("dtype"));
   // NumPy drops zero bytes at the end of the texts of a list.
   if (elements.is_text && !is_text) array = Numpy().attr("asarray")(object, ToNumpyDType(DType::kString));
@@ -407,7 +412,7 @@ TensorView FromAnything(nb::handle object, const std::string& what, Access acces
 }  // namespace
 
 std::optional<TensorView> OwnMemoryOf(nb::handle array) {
-  if (!IsInstance(array, Numpy(), "ndarray")) return std::nullopt;
+  if (!IsInstance(array, Numpy(), "ndarray") || IsMasked(array)) return std::nullopt;
   nb::object base = array.attr("base");
   while (IsInstance(base, Numpy(), "ndarray")) base = base.attr("base");
   if (!nb::isinstance<Memory>(base)) return std::nullopt;

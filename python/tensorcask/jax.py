@@ -116,7 +116,7 @@ def _plain_array(name: str, leaf: typing.Any) -> typing.Any:
     """Errors: InvalidArgumentError for a leaf without elements of a fixed size."""
     if isinstance(leaf, jax.ShapeDtypeStruct):
         raise InvalidArgumentError(f"{name}: is a ShapeDtypeStruct, which has no elements; wanted an array or a number")
-    array = np.asarray(leaf)
+    array = np.asanyarray(leaf)  # a mask stays, and is refused
     if array.dtype.kind in "SUOT":
         raise InvalidArgumentError(f"{name}: is {type(leaf).__name__}; wanted an array of numbers or a number")
     return array

@@ -100,6 +100,36 @@ def test_what_is_no_array_is_an_exception(tmp_path, value):
     assert os.listdir(tmp_path) == [], caught.value
 
 
+@pytest.mark.parametrize("make", [lambda a: a, lambda a: a.reshape(3, 1), lambda a: WithMask(a), lambda a: a[1]])
+def test_a_mask_is_no_part_of_a_tensor(tmp_path, make):
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    with pytest.raises(TypeError, match=r'tensor "x": tensors have no mask; pass array.filled\(\)'):
+        tc.save(tmp_path / "m", {"x": make(masked)})
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(TypeError, match="no mask"):
+        tc.Tensor(make(masked))
+    assert round_trip(tmp_path, masked.filled(7)).tolist() == [1, 7, 3]
+    with tc.open(tmp_path / "m") as reader, pytest.raises(TypeError, match="no mask"):
+        reader.read_into("x", masked)
+
+
+class WithMask:
+    def __init__(self, masked):
+        self.masked = masked
+
+    def __array__(self, dtype=None, copy=None):
+        return self.masked
+
+
+def test_matrices_and_arrays_of_records(tmp_path):
+    matrix = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(round_trip(tmp_path, matrix), matrix)
+    records = np.rec.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")])
+    with pytest.raises(TypeError, match="dtype"):
+        round_trip(tmp_path, records)
+    assert round_trip(tmp_path, records.b).tolist() == [2, 4]
+
+
 def test_objects_that_lie(tmp_path):
     class Fails:
         def __array__(self, dtype=None, copy=None):
