@@ -197,8 +197,10 @@ TensorView FromNumpy(nb::object array, const std::string& what, Access access) {
     RaiseType(what, dtype, "only numbers in the byte order of this machine can be read into an array");
   }
   if (elements.is_text) return FromTextArray(array, what);
-  if (elements.is_swapped) array = array.attr("astype")(dtype.attr("newbyteorder")("="));
-  if (elements.carrier != nullptr) array = array.attr("view")(elements.carrier);
+  if (elements.carrier != nullptr) {
+    array = array.attr("view")(Numpy().attr("dtype")(elements.carrier).attr("newbyteorder")(dtype.attr("byteorder")));
+  }
+  if (elements.is_swapped) array = array.attr("astype")(array.attr("dtype").attr("newbyteorder")("="));
   const DType lent = elements.carrier != nullptr ? elements.carrier_dtype : *elements.dtype;
   std::unique_ptr<ManagedBuffer> buffer = LendBuffer(array, lent, access);
   if (buffer == nullptr) {

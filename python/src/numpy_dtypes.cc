@@ -111,6 +111,7 @@ NumpyElements FromNumpyDType(nb::handle dtype) {
   }
   const std::string kind = TextOf(dtype.attr("kind"));
   const std::string name = TextOf(dtype.attr("name"));
+  const bool is_swapped = TextOf(dtype.attr("byteorder")) == ">";
   if (kind == "S" || kind == "U" || kind == "T" || kind == "O") {
     result.dtype = DType::kString;
     result.is_text = true;
@@ -121,13 +122,14 @@ NumpyElements FromNumpyDType(nb::handle dtype) {
     result.dtype = borrowed.dtype;
     result.carrier = borrowed.carrier;
     result.carrier_dtype = CarrierDType(borrowed.carrier);
+    result.is_swapped = is_swapped;
     return result;
   }
   if (kind.size() != 1 || std::string("biufc").find(kind) == std::string::npos) return result;
   for (const DType own : kNative) {
     if (name == std::string(DTypeName(own))) result.dtype = own;
   }
-  result.is_swapped = TextOf(dtype.attr("byteorder")) == ">";
+  result.is_swapped = is_swapped;
   return result;
 }
 

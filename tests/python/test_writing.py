@@ -42,6 +42,15 @@ def test_dtypes_of_ml_dtypes(tmp_path, name):
         assert reader.entry("x").dtype == name
 
 
+def test_ml_dtypes_in_the_other_byte_order(tmp_path):
+    values = np.array([1, 2, 0.5], ml_dtypes.bfloat16)
+    swapped = values.view(np.uint16).astype(">u2").view(values.dtype.newbyteorder(">"))
+    for some, wanted in [(swapped, values), (swapped[::-1], values[::-1])]:
+        assert round_trip(tmp_path, some).tobytes() == wanted.tobytes()
+    with tc.open(tmp_path / "m") as reader, pytest.raises(TypeError, match="byte order"):
+        reader.read_into("x", swapped)
+
+
 @pytest.mark.parametrize(
     "strided",
     [lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::2], lambda a: a[3], lambda a: np.broadcast_to(a[0], (5, 8)),
