@@ -248,30 +248,42 @@ class CurrentGpu {
 };
 
 // With an allocator of a GPU, the work that the object's library has added so far comes before ours.
-nb::object CallDLPack(nb::handle object, const RefPtr<Allocator>& allocator) {
+nb::object CallDLPack(nb::handle object, const DLPackImportOptions& options) {
   const nb::object method = object.attr("__dlpack__");
   nb::dict arguments;
-  if (allocator->device_memory() != nullptr) arguments["stream"] = StreamNumber(allocator);
-  const nb::object without_version = nb::borrow(arguments).attr("copy")();
-  arguments["max_version"] = nb::make_tuple(dlpack::kMajorVersion, dlpack::kMinorVersion);
-  try {
-    return method(**arguments);
-  } catch (nb::python_error& error) {
-    if (!error.matches(PyExc_TypeError)) throw;  // an object from before DLPack 1.0
+  if (options.allocator->device_memory() != nullptr) arguments["stream"] = StreamNumber(options.allocator);
+  std::vector<nb::dict> forms = {arguments};  // an object from before DLPack 1.0 knows no more
+  const auto add_form = [&](const char* name, const nb::object& value) {
+    forms.push_back(nb::borrow<nb::dict>(nb::object(forms.back().attr("copy")())));
+    forms.back()[name] = value;
+  };
+  add_form("max_version", nb::make_tuple(dlpack::kMajorVersion, dlpack::kMinorVersion));
+  if (options.copy == DLPackCopy::kNever) add_form("copy", nb::borrow(Py_False));
+  for (; forms.size() > 1; forms.pop_back()) {
+    try {
+      return method(**forms.back());
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError)) throw;
+    }
   }
-  return method(**nb::borrow<nb::dict>(without_version));
+  return method(**forms.back());
 }
 
 TensorView FromDLPackObject(nb::handle object, const std::string& what, Access access,
                             std::optional<Device> gpu = std::nullopt) {
   const DLPackImportOptions options = ImportOptions(access, gpu);
-  const nb::object capsule = CallDLPack(object, options.allocator);
+  const nb::object capsule = CallDLPack(object, options);
   absl::StatusOr<TensorView> view;
   // Bools of a GPU are read, after work that may need the GIL.
   const auto import = [&](auto&& fn) { return gpu.has_value() ? WithoutGil(fn) : fn(); };
-  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
-    auto* const managed =
-        TakeCapsule<dlpack::DLManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
+  constexpr char kVersioned[] = "dltensor_versioned";
+  if (PyCapsule_IsValid(capsule.ptr(), kVersioned) != 0) {
+    const void* const lent = PyCapsule_GetPointer(capsule.ptr(), kVersioned);
+    const uint64_t flags = static_cast<const dlpack::DLManagedTensorVersioned*>(lent)->flags;
+    if (access == Access::kWrite && (flags & dlpack::kDLPackFlagIsCopied) != 0) {
+      Raise(absl::InvalidArgumentError(absl::StrCat(what, ": the array gives a copy of its elements to write to")));
+    }
+    auto* const managed = TakeCapsule<dlpack::DLManagedTensorVersioned>(capsule, kVersioned, "used_dltensor_versioned");
     view = import([&] { return FromDLPack(managed, options); });
   } else {
     auto* const managed = TakeCapsule<dlpack::DLManagedTensor>(capsule, "dltensor", "used_dltensor");

@@ -133,6 +133,42 @@ def test_read_into(path_of, any_format, tensors):
             reader.read_into("z/kernel", out.astype(">f4").T)
 
 
+class Lender:
+    """Passes an array on through DLPack. `calls` has the arguments; `refused` are not known."""
+
+    def __init__(self, array, refused=(), **also):
+        self.array, self.refused, self.also, self.calls = array, refused, also, []
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **arguments):
+        self.calls.append(dict(arguments))
+        for name in self.refused:
+            if name in arguments:
+                raise TypeError(f"__dlpack__() got an unexpected keyword argument {name!r}")
+        return self.array.__dlpack__(**{**arguments, **self.also})
+
+
+def test_read_into_asks_for_the_memory_itself(path_of):
+    versioned = not np.__version__.startswith("1.")
+    old = () if versioned else ("max_version", "copy")
+    with tc.open(save(path_of, "checkpoint", {"x": np.arange(3.0)})) as reader:
+        for refused in [old, ("copy", *old), ("max_version", "copy")]:
+            lender = Lender(np.zeros(3), refused)
+            reader.read_into("x", lender)
+            assert lender.array.tolist() == [0, 1, 2]
+            assert lender.calls[0]["copy"] is False and "max_version" in lender.calls[0]
+        assert len(lender.calls) == 3 and lender.calls[-1] == {}
+        if versioned:
+            copier = Lender(np.zeros(3), copy=True)
+            with pytest.raises(ValueError, match="gives a copy of its elements"):
+                reader.read_into("x", copier)
+    reading = Lender(np.arange(3.0), old)
+    assert tc.Tensor(reading).numpy().tolist() == [0, 1, 2]
+    assert all("copy" not in call for call in reading.calls)
+
+
 def test_read_into_bool_memory_with_any_bytes(path_of, any_format):
     mask = np.arange(10) % 3 == 0
     with tc.open(save(path_of, any_format, {"mask": mask})) as reader:
