@@ -26,6 +26,7 @@
 #include "tensorcask/serialize/archive/rename_rules.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/dtype.h"
 
 namespace nb = nanobind;
@@ -33,15 +34,25 @@ namespace nb = nanobind;
 namespace tensorcask::python {
 namespace {
 
-absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBaseCheckpoint(const std::string& path, FileSystem* files) {
+// What was opened, and what it needs to stay alive.
+template <typename Reader>
+struct Opened {
+  std::shared_ptr<FileSystem> files;
+  Reader reader;
+};
+
+absl::StatusOr<std::shared_ptr<const BaseLookup>> OpenBaseCheckpoint(const std::string& path,
+                                                                     std::shared_ptr<FileSystem> files) {
   if (path.empty()) return std::shared_ptr<const BaseLookup>();
+  if (files == nullptr) {
+    CASK_ASSIGN_OR_RETURN(files, FilesFor(path));
+  }
   CheckpointReaderOptions options;
-  const absl::StatusOr<FileSystem*> of_path = files != nullptr ? files : FilesFor(path);
-  if (!of_path.ok()) return of_path.status();
-  options.read.file_system = *of_path;
-  absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(path, options);
-  if (!reader.ok()) return reader.status();
-  return std::shared_ptr<const BaseLookup>(std::make_shared<CheckpointReader>(*std::move(reader)));
+  options.read.file_system = files.get();
+  CASK_ASSIGN_OR_RETURN(CheckpointReader reader, CheckpointReader::Open(path, options));
+  const std::shared_ptr<const Opened<CheckpointReader>> opened(
+      new Opened<CheckpointReader>{std::move(files), std::move(reader)});
+  return std::shared_ptr<const BaseLookup>(opened, &opened->reader);
 }
 
 // As a parameter of type bool of the binder.
@@ -154,20 +165,24 @@ OpenArguments FromOpenArguments(nb::handle path, const nb::kwargs& reading, bool
     throw nb::python_error();
   }
   if (arguments.files == nullptr && IsRemote(arguments.path)) Grpc();
-  options.read.file_system = arguments.files != nullptr ? arguments.files.get() : Take(FilesFor(arguments.path));
+  arguments.held = arguments.files != nullptr ? arguments.files : Take(FilesFor(arguments.path));
+  options.read.file_system = arguments.held.get();
   return arguments;
 }
 
-std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments) {
-  return Take(WithoutGil([&]() -> absl::StatusOr<std::unique_ptr<ArchiveReader>> {
+std::shared_ptr<const ArchiveReader> Open(const OpenArguments& arguments) {
+  std::unique_ptr<ArchiveReader> reader = Take(WithoutGil([&]() -> absl::StatusOr<std::unique_ptr<ArchiveReader>> {
     ArchiveReaderOptions options = arguments.options;
-    absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base, arguments.files.get());
+    absl::StatusOr<std::shared_ptr<const BaseLookup>> base = OpenBaseCheckpoint(arguments.base, arguments.files);
     if (!base.ok()) return base.status();
     options.base = *std::move(base);
     const AllFormats formats = FormatsWith(arguments.of_formats, arguments.credentials);
     if (arguments.source != nullptr) return OpenArchive(arguments.source, formats.list(), options);
     return OpenArchive(arguments.path, formats.list(), options);
   }));
+  using OpenedArchive = Opened<std::unique_ptr<ArchiveReader>>;
+  const std::shared_ptr<const OpenedArchive> opened(new OpenedArchive{arguments.held, std::move(reader)});
+  return std::shared_ptr<const ArchiveReader>(opened, opened->reader.get());
 }
 
 const ArchiveFormat& TargetFormat(const std::string& path, nb::handle format, ArchiveFormats formats) {
@@ -178,8 +193,8 @@ const ArchiveFormat& TargetFormat(const std::string& path, nb::handle format, Ar
                      absl::StrCat(path, ": ", found.status().message(), "; name the format with format=")));
 }
 
-std::shared_ptr<const BaseLookup> OpenBase(const std::string& path, FileSystem* files) {
-  return Take(WithoutGil([&] { return OpenBaseCheckpoint(path, files); }));
+std::shared_ptr<const BaseLookup> OpenBase(const std::string& path, std::shared_ptr<FileSystem> files) {
+  return Take(WithoutGil([&] { return OpenBaseCheckpoint(path, std::move(files)); }));
 }
 
 PayloadLevel FromLevel(nb::handle level) { return Take(ParsePayloadLevel(FromText(level, "level"))); }

@@ -65,9 +65,10 @@ void CheckGiven(const GivenFormatOptions& options, const ArchiveFormat& format);
 
 struct OpenArguments {
   std::string path;
-  std::shared_ptr<const ByteSource> source;  // instead of the path; null: the path
-  std::string base;                          // the path of a checkpoint; "": none
-  std::shared_ptr<FileSystem> files;         // of the argument `filesystem`, which outlives what is opened; null: none
+  std::shared_ptr<const ByteSource> source;      // instead of the path; null: the path
+  std::string base;                              // the path of a checkpoint; "": none
+  std::shared_ptr<FileSystem> files;             // of the argument `filesystem`; null: none
+  std::shared_ptr<FileSystem> held;              // what `options` read by: `files`, or those of the path
   std::optional<RemoteCredentials> credentials;  // for grpc:// and grpcs://
   ArchiveReaderOptions options;                  // all but the base
   FormatOptions of_formats;                      // those for reading
@@ -77,14 +78,15 @@ struct OpenArguments {
 // for grpc://... without gRPC.
 OpenArguments FromOpenArguments(nanobind::handle path, const nanobind::kwargs& reading, bool takes_file_system = false);
 
-// Opens without the GIL. Throws the exceptions of the module.
-std::unique_ptr<ArchiveReader> Open(const OpenArguments& arguments);
+// Opens without the GIL. The reader keeps the file system. Throws the exceptions of the module.
+std::shared_ptr<const ArchiveReader> Open(const OpenArguments& arguments);
 
 // The format called `format`, or that of the extension of `path` for None, of `formats`.
 const ArchiveFormat& TargetFormat(const std::string& path, nanobind::handle format, ArchiveFormats formats);
 
-// The checkpoint at this path as the base of deltas; null for "". `files` null: those of the path (store_files.h).
-std::shared_ptr<const BaseLookup> OpenBase(const std::string& path, FileSystem* files = nullptr);
+// The checkpoint at this path as the base of deltas, which keeps its file system; null for "". `files` null: those of
+// the path (store_files.h).
+std::shared_ptr<const BaseLookup> OpenBase(const std::string& path, std::shared_ptr<FileSystem> files = nullptr);
 
 PayloadLevel FromLevel(nanobind::handle level);
 FileMetadata FromMetadata(nanobind::handle metadata);  // of None or a mapping of str

@@ -73,8 +73,8 @@ const char* KindName(TensorDifference::Kind kind) {
 
 CompareReport Diff(nb::handle a, nb::handle b, double rtol, double atol, nb::handle names, nb::handle rename, bool cast,
                    nb::handle threads, const nb::kwargs& reading) {
-  const std::unique_ptr<ArchiveReader> first = Open(FromOpenArguments(a, reading));
-  const std::unique_ptr<ArchiveReader> second = Open(FromOpenArguments(b, reading));
+  const std::shared_ptr<const ArchiveReader> first = Open(FromOpenArguments(a, reading));
+  const std::shared_ptr<const ArchiveReader> second = Open(FromOpenArguments(b, reading));
   CompareOptions options;
   options.include = FromNames(names, "a pattern of names").value_or(std::vector<std::string>());
   options.relative_tolerance = rtol;
@@ -226,7 +226,7 @@ void DefineDiff(nb::module_& m) {
 
 std::vector<TensorStatistics> Summaries(nb::handle path, nb::handle names, nb::handle threads,
                                         const nb::kwargs& reading) {
-  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, reading));
+  const std::shared_ptr<const ArchiveReader> archive = Open(FromOpenArguments(path, reading));
   SummarizeOptions options;
   options.include = FromNames(names, "a pattern of names").value_or(std::vector<std::string>());
   options.num_threads = FromThreads(threads);

@@ -45,7 +45,7 @@ struct FieldsOf<VerifyReport> {
 namespace {
 
 VerifyReport Verify(nb::handle path, const nb::kwargs& reading) {
-  const std::unique_ptr<ArchiveReader> archive = Open(FromOpenArguments(path, reading));
+  const std::shared_ptr<const ArchiveReader> archive = Open(FromOpenArguments(path, reading));
   VerifyReport report;
   report.counts = Take(WithoutGil([&]() -> absl::StatusOr<TensorCounts> {
     return archive->VerifyAll([&](const ArchiveDamage& damage) { report.damage.push_back(damage); });
@@ -183,7 +183,7 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   OpenArguments open = FromOpenArguments(source, of_formats.others);
   open.base = FromPathOrNone(base);
   if (!source_format.is_none()) open.options.format = FromText(source_format, "source_format");
-  const std::unique_ptr<ArchiveReader> archive = Open(open);
+  const std::shared_ptr<const ArchiveReader> archive = Open(open);
   const std::string path = FromPath(destination);
   const AllFormats formats = FormatsWith(ForCopies(open.of_formats, of_formats.options));
   const ArchiveFormat& target = TargetFormat(path, format, formats.list());
@@ -205,7 +205,8 @@ nb::object Convert(nb::handle source, nb::handle destination, nb::handle include
   write.sync = sync;
   write.overwrite = overwrite;
   write.alignment = alignment;
-  write.file_system = Take(FilesFor(path));
+  const std::shared_ptr<FileSystem> files = Take(FilesFor(path));
+  write.file_system = files.get();
   if (write.level != PayloadLevel::kStored) write.base = OpenBase(FromPathOrNone(base));
   Check(CheckWriterOptions(target, write));
   absl::StatusOr<ConvertReport> converted = WithoutGil([&] {
@@ -284,13 +285,15 @@ nb::object Salvage(nb::handle source, nb::handle destination, nb::handle base, b
   const std::string from = FromPath(source);
   const std::string to = FromPath(destination);
   ArchiveReaderOptions read;
-  read.read.file_system = Take(FilesFor(from));
+  const std::shared_ptr<FileSystem> files_of_source = Take(FilesFor(from));
+  read.read.file_system = files_of_source.get();
   read.base = OpenBase(FromPathOrNone(base));
   read.lenient = lenient;
   ArchiveWriterOptions write;
   write.overwrite = overwrite;
   write.sync = sync;
-  write.file_system = Take(FilesFor(to));
+  const std::shared_ptr<FileSystem> files = Take(FilesFor(to));
+  write.file_system = files.get();
   const ArchiveFormat& target = TargetFormat(to, format, Formats());
   const ArchiveSalvage report = Take(
       WithoutGil([&] { return SalvageArchive(from, to, target, Formats(), read, write, [] { return KeepGoing(); }); }));

@@ -76,8 +76,10 @@ class Save {
 
 class Manager {
  public:
-  Manager(const std::string& folder, const CheckpointManagerOptions& options, bool reuse_memory)
-      : memory_(std::make_unique<const CopyMemory>(reuse_memory)) {
+  Manager(const std::string& folder, std::shared_ptr<FileSystem> files, CheckpointManagerOptions options,
+          bool reuse_memory)
+      : files_(std::move(files)), memory_(std::make_unique<const CopyMemory>(reuse_memory)) {
+    options.writer.file_system = files_.get();
     manager_ =
         std::make_unique<CheckpointManager>(Take(WithoutGil([&] { return CheckpointManager::Open(folder, options); })));
     const std::lock_guard<ProcessMutex> lock(All().mutex);
@@ -175,6 +177,7 @@ class Manager {
     return result;
   }
 
+  const std::shared_ptr<FileSystem> files_;
   ProcessMutex mutex_;
   // Null once closed.
   std::unique_ptr<CheckpointManager> manager_;
@@ -249,10 +252,9 @@ void DefineManagerClass(nb::module_& m) {
              const nb::kwargs& others) {
             CheckKeywords<Manager>(others, folder, "folder");
             const std::string path = FromPath(folder);
-            CheckpointManagerOptions options =
+            const CheckpointManagerOptions options =
                 FromArguments(name, keep_last, keep_every, full_every, level, base, sync, shards, threads);
-            options.writer.file_system = Take(FilesFor(path));
-            new (self) Manager(path, options, reuse_memory);
+            new (self) Manager(path, Take(FilesFor(path)), options, reuse_memory);
           },
           nb::arg("folder").none() = nb::none(), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("keep_last") = 5,
           nb::arg("keep_every") = 0, nb::arg("full_every") = 1, nb::arg("level") = "stored",
@@ -308,8 +310,8 @@ void DefineManager(nb::module_& m) {
       [](nb::handle folder, nb::handle name, bool verify) {
         const std::string path = FromPath(folder);
         const std::string text = FromText(name, "name");
-        FileSystem* const files = Take(FilesFor(path));
-        return ToLatest(WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), files); }));
+        const std::shared_ptr<FileSystem> files = Take(FilesFor(path));
+        return ToLatest(WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), files.get()); }));
       },
       nb::arg("folder"), nb::kw_only(), nb::arg("name") = "ckpt", nb::arg("verify") = true,
       nb::sig("def latest(folder: str | os.PathLike[str], *, name: str = 'ckpt', verify: bool = True) "
@@ -326,8 +328,9 @@ void DefineManager(nb::module_& m) {
       [](nb::handle folder, nb::handle name, bool verify) {
         const std::string path = FromPath(folder);
         const std::string text = FromText(name, "name");
-        FileSystem* const files = Take(FilesFor(path));
-        return ToLatestStep(WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), files); }));
+        const std::shared_ptr<FileSystem> files = Take(FilesFor(path));
+        return ToLatestStep(
+            WithoutGil([&] { return FindLatestCheckpoint(path, text, FromCheck(verify), files.get()); }));
       },
       nb::arg("folder"), nb::arg("name"), nb::arg("verify"),
       nb::sig("def latest_step(folder: str | os.PathLike[str], name: str, verify: bool) "

@@ -54,9 +54,9 @@ nb::object PageOf(const nb::list& paths, bool is_run, nb::handle names, nb::hand
     };
     return ToText(Take(WithoutGil([&] { return MakeRunReport(steps, open, options); })));
   }
-  const std::unique_ptr<ArchiveReader> first = Open(inputs[0]);
+  const std::shared_ptr<const ArchiveReader> first = Open(inputs[0]);
   if (inputs.size() == 1) return ToText(Take(WithoutGil([&] { return MakeReport(*first, options); })));
-  const std::unique_ptr<ArchiveReader> second = Open(inputs[1]);
+  const std::shared_ptr<const ArchiveReader> second = Open(inputs[1]);
   options.rename = FromRename(*first, rename);
   return ToText(Take(WithoutGil([&] { return MakeDiffReport(*first, *second, options); })));
 }

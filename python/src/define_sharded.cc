@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -44,10 +45,11 @@ nb::dict Merge(nb::handle sources, nb::handle destination, bool overwrite, bool 
   options.sync = sync;
   options.allow_missing = allow_missing;
   options.remove_sources = remove_sources;
-  options.file_system = Take(FilesFor(to));
+  std::shared_ptr<FileSystem> files = Take(FilesFor(to));
   for (const std::string& path : from) {  // the files of a store have those of the system, too
-    if (options.file_system == InterruptibleFiles()) options.file_system = Take(FilesFor(path));
+    if (files.get() == InterruptibleFiles()) files = Take(FilesFor(path));
   }
+  options.file_system = files.get();
   const CheckpointMergeReport report = Take(WithoutGil([&] { return MergeCheckpoints(from, to, options); }));
   nb::dict result;
   result["removed"] = TextList(report.removed);
@@ -152,12 +154,14 @@ TensorShape ShapeOf(nb::handle shape) {
 // that an argument that cannot be used is an error of all of them (tensorcask.sharded.save).
 struct PiecesToSave {
   std::string prefix;
+  std::shared_ptr<FileSystem> files;
   ShardedSaveOptions options;
   std::vector<LocalPiece> pieces;
   std::vector<RefPtr<RefCounted>> pins;
 };
 struct PiecesToLoad {
   std::string prefix;
+  std::shared_ptr<FileSystem> files;
   ShardedLoadOptions options;
   std::vector<WantedPiece> pieces;
 };
@@ -166,7 +170,8 @@ void MakePiecesToSave(PiecesToSave* self, nb::handle items, nb::handle path, nb:
                       bool sync, uint64_t alignment, SavePlanCache* plan) {
   PiecesToSave made;
   made.prefix = FromPath(path);
-  made.options.file_system = Take(FilesFor(made.prefix));
+  made.files = Take(FilesFor(made.prefix));
+  made.options.file_system = made.files.get();
   made.options.payload.level = FromLevel(level);
   made.options.overwrite = overwrite;
   made.options.sync = sync;
@@ -190,7 +195,8 @@ void MakePiecesToSave(PiecesToSave* self, nb::handle items, nb::handle path, nb:
 void MakePiecesToLoad(PiecesToLoad* self, nb::handle items, nb::handle path, bool verify) {
   PiecesToLoad made;
   made.prefix = FromPath(path);
-  made.options.reader.read.file_system = Take(FilesFor(made.prefix));
+  made.files = Take(FilesFor(made.prefix));
+  made.options.reader.read.file_system = made.files.get();
   if (!verify) made.options.reader.verify = Verify::kNever;
   for (const nb::handle item : nb::iter(items)) {
     WantedPiece piece;

@@ -38,7 +38,6 @@ class Reader {
  public:
   explicit Reader(const OpenArguments& arguments) {
     auto file = std::make_shared<OpenFile>();
-    file->files = arguments.files;
     file->archive = Open(arguments);
     file->entries = SelectEntries(file->archive->entries(), {}, {});
     if (arguments.source == nullptr && IsRemote(arguments.path)) {

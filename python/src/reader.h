@@ -13,14 +13,12 @@
 
 #include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_reader.h"
-#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/serialize/rpc/tensor_source.h"
 
 namespace tensorcask::python {
 
 // An open file. Shared by the reader, its slices and calls that run without the GIL: closing the reader ends no call.
 struct OpenFile {
-  std::shared_ptr<FileSystem> files;  // of a caller's file system; null: none
   std::shared_ptr<const ArchiveReader> archive;
   std::vector<const ArchiveEntry*> entries;    // in the order of the file
   std::optional<TensorVersion> version;        // of the tensors of a server

@@ -50,6 +50,7 @@ absl::StatusOr<std::vector<NamedView>> AsTheyAreNow(const std::vector<NamedArray
 
 // What is served, and what that needs to stay alive.
 struct Source {
+  std::shared_ptr<FileSystem> files;  // of a folder
   std::unique_ptr<TensorSource> tensors;
   LiveTensors* live = nullptr;  // `tensors`, if it is a live set
   CopyMemory memory{/*keep=*/true};
@@ -100,6 +101,14 @@ class Server {
   TensorSnapshot Current() const {
     CheckOpen();
     return Take(WithoutGil([&] { return source_->tensors->Current(); }));
+  }
+
+  // The same tensors, which keep the file system that they are read by.
+  std::shared_ptr<const ArchiveReader> WithItsFiles(const std::shared_ptr<const ArchiveReader>& tensors) const {
+    const auto held =
+        std::make_shared<const std::pair<std::shared_ptr<FileSystem>, std::shared_ptr<const ArchiveReader>>>(
+            source_->files, tensors);
+    return std::shared_ptr<const ArchiveReader>(held, tensors.get());
   }
 
   // Of the set that is newer than `version`.
@@ -223,14 +232,14 @@ std::shared_ptr<Source> FolderSource(nb::handle folder, nb::handle name, double 
   options.interval = absl::Seconds(interval);
   options.check = verify ? CheckStep::kEverything : CheckStep::kStructure;
   options.in_memory = in_memory;
-  options.file_system = Take(FilesFor(path));
-  FileSystem* const files = options.file_system;
-  const OpenStep open = [files](const std::string& prefix) {
+  auto source = std::make_shared<Source>();
+  source->files = Take(FilesFor(path));
+  options.file_system = source->files.get();
+  const OpenStep open = [files = source->files.get()](const std::string& prefix) {
     ArchiveReaderOptions reading;
     reading.read.file_system = files;
     return OpenArchive(prefix, Formats(), reading);
   };
-  auto source = std::make_shared<Source>();
   source->tensors = FollowFolder(path, open, options);
   return source;
 }
@@ -312,8 +321,8 @@ void DefineServer(nb::module_& m) {
       .def(
           "reader",
           [](const Server& self) {
-            TensorSnapshot snapshot = self.Current();
-            return MakeReader(std::move(snapshot.tensors), snapshot.version);
+            const TensorSnapshot snapshot = self.Current();
+            return MakeReader(self.WithItsFiles(snapshot.tensors), snapshot.version);
           },
           nb::sig("def reader(self) -> Reader"),
           "The tensors that are served now: those that a client has pushed, for example.")

@@ -1,18 +1,23 @@
 #include "tensorcask/python/src/store_files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
-#include <map>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/python/src/base/interrupts.h"
 #include "tensorcask/python/src/base/process_mutex.h"
@@ -25,6 +30,9 @@ namespace tensorcask::python {
 namespace {
 
 constexpr absl::string_view kSchemes[] = {"s3", "https", "http"};
+// What the variables begin with that a store reads.
+constexpr absl::string_view kVariables[] = {"AWS_", "CURL_CA_BUNDLE=", "HOME=", "SSL_CERT_FILE="};
+constexpr size_t kKeptStores = 4;
 
 // Asks for Ctrl-C between requests.
 class InterruptibleStore final : public ForwardingFileSystem {
@@ -56,6 +64,7 @@ class InterruptibleStore final : public ForwardingFileSystem {
 };
 
 struct Opened {
+  std::string settings;  // SettingsOfEnvironment
   std::unique_ptr<ObjectStore> store;
   std::unique_ptr<InterruptibleStore> files;
   std::unique_ptr<FileSystemRouter> router;
@@ -65,7 +74,7 @@ struct Opened {
 struct Stores {
   const OwnerProcess owner;
   std::mutex mutex;
-  std::map<std::string, Opened> by_settings;
+  std::list<std::shared_ptr<const Opened>> recent;  // the last used comes first
 };
 
 Stores& StoresOfThisProcess() {
@@ -78,33 +87,53 @@ Stores& StoresOfThisProcess() {
 
 // Programs change os.environ and expect that the next call sees it.
 std::string SettingsOfEnvironment() {
-  std::string settings;
-  for (const char* const name : {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL",
-                                 "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_NO_SIGN_REQUEST",
-                                 "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}) {
-    const char* const value = std::getenv(name);
-    absl::StrAppend(&settings, value != nullptr ? value : "", "\n");
+  std::set<absl::string_view> settings;
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const absl::string_view variable = *each;
+    const auto begins_it = [&](absl::string_view name) { return absl::StartsWith(variable, name); };
+    if (std::any_of(std::begin(kVariables), std::end(kVariables), begins_it)) settings.insert(variable);
   }
-  return settings;
+  return absl::StrJoin(settings, absl::string_view("\0", 1));
+}
+
+absl::StatusOr<std::shared_ptr<const Opened>> OpenStore(std::string settings) {
+  absl::StatusOr<std::unique_ptr<ObjectStore>> store = ObjectStore::Create({});
+  if (!store.ok()) return store.status();
+  auto opened = std::make_shared<Opened>();
+  opened->settings = std::move(settings);
+  opened->store = *std::move(store);
+  opened->files = std::make_unique<InterruptibleStore>(opened->store->files());
+  opened->router = std::make_unique<FileSystemRouter>(InterruptibleFiles());
+  for (const absl::string_view each : kSchemes) opened->router->Add(each, opened->files.get());
+  return std::shared_ptr<const Opened>(std::move(opened));
 }
 
 }  // namespace
 
-absl::StatusOr<FileSystem*> FilesFor(absl::string_view path) {
+absl::StatusOr<std::shared_ptr<FileSystem>> FilesFor(absl::string_view path) {
   const absl::string_view scheme = SchemeOf(path);
-  if (std::find(std::begin(kSchemes), std::end(kSchemes), scheme) == std::end(kSchemes)) return InterruptibleFiles();
-  Stores& stores = StoresOfThisProcess();
-  const std::lock_guard<std::mutex> lock(stores.mutex);
-  Opened& opened = stores.by_settings[SettingsOfEnvironment()];
-  if (opened.router == nullptr) {
-    absl::StatusOr<std::unique_ptr<ObjectStore>> store = ObjectStore::Create({});
-    if (!store.ok()) return store.status();
-    opened.store = *std::move(store);
-    opened.files = std::make_unique<InterruptibleStore>(opened.store->files());
-    opened.router = std::make_unique<FileSystemRouter>(InterruptibleFiles());
-    for (const absl::string_view each : kSchemes) opened.router->Add(each, opened.files.get());
+  if (std::find(std::begin(kSchemes), std::end(kSchemes), scheme) == std::end(kSchemes)) {
+    return std::shared_ptr<FileSystem>(std::shared_ptr<FileSystem>(), InterruptibleFiles());  // never destroyed
   }
-  return opened.router.get();
+  Stores& stores = StoresOfThisProcess();
+  std::shared_ptr<const Opened> oldest;  // destroyed without the mutex
+  const std::lock_guard<std::mutex> lock(stores.mutex);
+  std::string settings = SettingsOfEnvironment();
+  const auto found = std::find_if(stores.recent.begin(), stores.recent.end(),
+                                  [&](const auto& opened) { return opened->settings == settings; });
+  if (found != stores.recent.end()) {
+    stores.recent.splice(stores.recent.begin(), stores.recent, found);
+  } else {
+    absl::StatusOr<std::shared_ptr<const Opened>> opened = OpenStore(std::move(settings));
+    if (!opened.ok()) return opened.status();
+    stores.recent.push_front(*std::move(opened));
+    if (stores.recent.size() > kKeptStores) {
+      oldest = std::move(stores.recent.back());
+      stores.recent.pop_back();
+    }
+  }
+  const std::shared_ptr<const Opened>& opened = stores.recent.front();
+  return std::shared_ptr<FileSystem>(opened, opened->router.get());
 }
 
 }  // namespace tensorcask::python

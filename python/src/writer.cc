@@ -35,7 +35,7 @@ namespace {
 
 struct WriteArguments {
   std::string path;
-  std::shared_ptr<FileSystem> files;  // of the argument `filesystem`; null: none
+  std::shared_ptr<FileSystem> files;  // what `options` write to
   std::shared_ptr<const AllFormats> formats;
   const ArchiveFormat* format = nullptr;  // one of `formats`
   ArchiveWriterOptions options;
@@ -47,7 +47,6 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
                                   std::shared_ptr<FileSystem> files = nullptr) {
   WriteArguments arguments;
   arguments.path = FromPath(path);
-  arguments.files = std::move(files);
   arguments.formats.reset(new AllFormats(FormatsWith(of_formats.options)));
   arguments.format = &TargetFormat(arguments.path, format, arguments.formats->list());
   CheckGiven(of_formats, *arguments.format);
@@ -62,8 +61,9 @@ WriteArguments FromWriteArguments(nb::handle path, nb::handle format, nb::handle
   // More than one thread would copy the elements, which are memory of Python (CheckpointWriterOptions::num_threads):
   // worth it only where they are compressed.
   options.num_threads = options.level == PayloadLevel::kStored ? 1 : num_threads;
-  options.file_system = arguments.files != nullptr ? arguments.files.get() : Take(FilesFor(arguments.path));
-  options.base = OpenBase(FromPathOrNone(base), arguments.files.get());
+  options.base = OpenBase(FromPathOrNone(base), files);
+  arguments.files = files != nullptr ? std::move(files) : Take(FilesFor(arguments.path));
+  options.file_system = arguments.files.get();
   return arguments;
 }
 

@@ -119,6 +119,43 @@ def test_settings_of_the_environment_count_at_each_call(store, monkeypatch):
         tc.open("s3://bucket/w.npz")
 
 
+def test_every_variable_that_a_store_reads_counts_at_each_call(store, monkeypatch, tmp_path):
+    tc.save("s3://bucket/w.npz", {"w": np.ones(2)})
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONFIG_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    same(tc.load("s3://bucket/w.npz"), {"w": np.ones(2)})
+    (tmp_path / "other" / ".aws").mkdir(parents=True)
+    (tmp_path / "other" / ".aws" / "config").write_text("[default]\nregion = not a region\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    with pytest.raises(ValueError, match="region"):
+        tc.open("s3://bucket/w.npz")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not list threads")
+def test_stores_of_old_settings_end(store, monkeypatch):
+    """Those that readers hold go on."""
+    path = "s3://bucket/run/ckpt-1"
+    tc.save(path, {"w": np.ones(2)})
+    tc.save("s3://bucket/run/ckpt-2", {"w": np.ones(2)}, base=path, level="default")
+    reader, with_base = tc.open(path), tc.open("s3://bucket/run/ckpt-2", base=path)
+    manager = tc.CheckpointManager("s3://bucket/run")
+    writer = tc.Writer("s3://bucket/v.npz")
+    numbers = []
+    for number in range(24):
+        monkeypatch.setenv("AWS_SESSION_TOKEN", f"token-{number}")
+        same(tc.load(path), {"w": np.ones(2)})
+        numbers.append(len(os.listdir("/proc/self/task")))
+    assert max(numbers[12:]) <= max(numbers[:12]) + 6, numbers
+    assert reader["w"].tolist() == with_base["w"].tolist() == [1, 1]
+    manager.save(3, {"w": np.ones(2)})
+    assert manager.steps() == [1, 2, 3]
+    manager.close()
+    writer.add("w", np.ones(2))
+    writer.finish()
+    same(tc.load("s3://bucket/v.npz"), {"w": np.ones(2)})
+
+
 def test_a_child_of_fork_has_connections_of_its_own(store):
     tc.save("s3://bucket/w.npz", {"w": np.ones(2)})
     child = os.fork()
