@@ -26,14 +26,20 @@ StreamCall::StreamCall(Stub* stub, const char* method, absl::Duration timeout, a
 }
 
 StreamCall::~StreamCall() {
+  EndOperation();
+  queue_.Shutdown();
   void* tag = nullptr;
   bool ok = false;
-  if (under_way_) {
-    context_.TryCancel();
-    queue_.Next(&tag, &ok);
-  }
-  queue_.Shutdown();
   while (queue_.Next(&tag, &ok)) continue;
+}
+
+void StreamCall::EndOperation() {
+  if (!under_way_) return;
+  context_.TryCancel();
+  void* tag = nullptr;
+  bool ok = false;
+  queue_.Next(&tag, &ok);
+  under_way_ = false;
 }
 
 absl::StatusOr<bool> StreamCall::Start() {
@@ -79,6 +85,11 @@ absl::StatusOr<bool> StreamCall::Step() {
 }
 
 absl::StatusOr<bool> StreamCall::Wait() {
+  // gRPC writes to memory of the caller until the operation has ended, also after an error and an exception here.
+  struct Guard {
+    StreamCall* const call;
+    ~Guard() { call->EndOperation(); }
+  } guard = {this};
   void* tag = nullptr;
   bool ok = false;
   const Deadline deadline(stall_);

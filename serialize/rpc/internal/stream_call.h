@@ -6,8 +6,8 @@
 //   CASK_ASSIGN_OR_RETURN(const grpc::Status status, call.Finish());
 //
 // Each operation waits for its end. False: the call has ended, and Finish says why. Errors: DeadlineExceeded if an
-// operation does not end within `stall`, Cancelled if `keep_going` says so; then only the destructor may follow, which
-// cancels the call.
+// operation does not end within `stall`, Cancelled if `keep_going` says so. An error cancels the call, and nothing is
+// written to memory of the caller after it; then only the destructor may follow.
 
 #ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_STREAM_CALL_H_
 #define TENSORCASK_SERIALIZE_RPC_INTERNAL_STREAM_CALL_H_
@@ -50,6 +50,8 @@ class StreamCall {
  private:
   absl::StatusOr<bool> Step();
   absl::StatusOr<bool> Wait();
+  // Cancels the call and waits for the operation that is under way, if there is one.
+  void EndOperation();
 
   const absl::Duration stall_;
   const char* const stalled_;

@@ -28,6 +28,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/exchange_service.grpc.pb.h"
+#include "tensorcask/serialize/rpc/internal/stream_call.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
@@ -309,6 +310,36 @@ TEST_F(LyingServerTest, MayNotBeSilentForLong) {
   PullOptions pull = options_.pull;
   pull.timeout = absl::Milliseconds(200);
   EXPECT_THAT(PullInto(archive.get(), {{"w", std::nullopt, &view}}, pull), StatusIs(Code::kDeadlineExceeded));
+}
+
+// The caller may have freed that memory.
+TEST_F(LyingServerTest, WritesToNoMemoryAfterAnError) {
+  std::atomic<bool> is_late{false};
+  service_.pull = [&](grpc::ServerContext* context, const v1::PullRequest&, LyingService::Writer* writer) {
+    while (!is_late && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+    writer->Write(GoodPiece());
+    return grpc::Status::OK;
+  };
+  const auto channel =
+      grpc::CreateChannel(address_.substr(address_.rfind('/') + 1), grpc::InsecureChannelCredentials());
+  grpc::ByteBuffer message;
+  {
+    rpc::StreamCall::Stub stub(channel);
+    rpc::StreamCall call(&stub, "/tensorcask.rpc.v1.TensorExchange/Pull", absl::Minutes(1), absl::Milliseconds(100),
+                         "the server sent nothing", nullptr);
+    ASSERT_OK(call.Start());
+    const grpc::Slice no_items;
+    ASSERT_OK(call.WriteLast(grpc::ByteBuffer(&no_items, 1)));
+    EXPECT_THAT(call.Read(&message), StatusIs(Code::kDeadlineExceeded, HasSubstr("sent nothing for 100ms")));
+    is_late = true;
+    while (service_.running != 0) absl::SleepFor(absl::Milliseconds(1));
+    for (int i = 0; i < 3; ++i) {  // calls that read what came over the connection
+      grpc::ClientContext context;
+      v1::ListResponse page;
+      EXPECT_TRUE(v1::TensorExchange::NewStub(channel)->List(&context, v1::ListRequest(), &page).ok());
+    }
+  }
+  EXPECT_FALSE(message.Valid());
 }
 
 TEST(NoServerTest, IsUnavailable) {
