@@ -47,7 +47,9 @@ struct TensorServerOptions {
   absl::Duration slow_client = absl::Seconds(30);
   // Clients may replace all tensors (push_tensors.h). The source must have Replace, as LiveTensors has.
   bool accept_pushes = false;
-  DecodeLimits push_limits;  // max_file_decoded_bytes, max_message_bytes, max_entries and max_name_bytes of a push
+  // Of a push: max_file_decoded_bytes and max_memory_beyond_input for all tensors together; max_message_bytes,
+  // max_entries and max_name_bytes.
+  DecodeLimits push_limits;
 };
 
 struct TensorServerStats {

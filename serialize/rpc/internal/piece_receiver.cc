@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/tensor/base/bool_bytes.h"
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -46,8 +45,13 @@ absl::Status CheckSum(const PieceHeader& header, uint32_t found) {
 }  // namespace
 
 PieceReceiver::PieceReceiver(absl::string_view server, uint64_t version_id, const DecodeLimits& limits,
-                             absl::Span<const PullTarget> targets, uint32_t first_item)
-    : server_(server), version_id_(version_id), limits_(limits), targets_(targets), first_item_(first_item) {
+                             absl::Span<const PullTarget> targets, uint32_t first_item, DecodeQuota* messages)
+    : server_(server),
+      version_id_(version_id),
+      limits_(limits),
+      targets_(targets),
+      first_item_(first_item),
+      messages_(messages) {
   SkipEmpty();
 }
 
@@ -117,6 +121,7 @@ absl::Status PieceReceiver::StoreMessage(const ParsedPiece& piece, absl::Span<co
       return PastLimit(absl::StrCat("is a message of ", header.message_bytes, " bytes"), "max_message_bytes",
                        limits_.max_message_bytes);
     }
+    if (messages_ != nullptr) CASK_RETURN_IF_ERROR(messages_->Charge(header.message_bytes));
     message_bytes_ = header.message_bytes;
   }
   if (header.message_bytes != message_bytes_) {

@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/rpc/internal/piece.h"
 #include "tensorcask/tensor/buffer.h"
 #include "tensorcask/tensor/slice.h"
@@ -44,14 +45,15 @@ class PieceReceiver {
     uint64_t offset = 0;
   };
 
-  // `server` names the other side in errors. The targets outlive this. Their items count from `first_item`.
+  // `server` names the other side in errors. The targets outlive this. Their items count from `first_item`. The size of
+  // each message is charged to `messages`, unless that is null.
   PieceReceiver(absl::string_view server, uint64_t version_id, const DecodeLimits& limits,
-                absl::Span<const PullTarget> targets, uint32_t first_item = 0);
+                absl::Span<const PullTarget> targets, uint32_t first_item = 0, DecodeQuota* messages = nullptr);
 
   // Checks and stores one message, whose bytes come in parts. Errors, after which the elements of all targets are
   // unspecified: DataLoss for another version, an item that is not asked for, an offset that is not the next one, too
   // many bytes, a wrong checksum, bools that are neither 0 nor 1; ResourceExhausted for a message past
-  // max_message_bytes.
+  // max_message_bytes or the quota.
   absl::Status Receive(absl::Span<const absl::string_view> parts);
   // Errors: DataLoss if bytes are missing.
   absl::Status CheckComplete() const;
@@ -77,6 +79,7 @@ class PieceReceiver {
   const DecodeLimits limits_;
   const absl::Span<const PullTarget> targets_;
   const uint32_t first_item_;
+  DecodeQuota* const messages_;
   Position position_;
   size_t first_target_ = 0;     // the first target of the attempt
   uint64_t message_bytes_ = 0;  // that the target's first piece has claimed; 0: no piece yet

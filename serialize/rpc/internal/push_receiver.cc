@@ -8,7 +8,9 @@
 #include "tensorcask/serialize/rpc/internal/piece.h"
 #include "tensorcask/serialize/rpc/internal/strided_memory.h"
 #include "tensorcask/serialize/wire/codec_options.h"
-#include "tensorcask/serialize/wire/serialized_tensor.h"
+#include "tensorcask/serialize/wire/decoded_tensor.h"
+#include "tensorcask/serialize/wire/message/tensor_decoder.h"
+#include "tensorcask/serialize/wire/message/wire_fields.h"
 #include "tensorcask/serialize/wire/shape_codec.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/quote.h"
@@ -17,6 +19,17 @@
 #include "tensorcask/tensor/tensor.h"
 
 namespace tensorcask::rpc {
+namespace {
+
+DecodeLimits WithoutMessageLimit(DecodeLimits limits) {
+  limits.max_message_bytes = INT64_MAX;
+  return limits;
+}
+
+}  // namespace
+
+PushReceiver::PushReceiver(const DecodeLimits& limits)
+    : limits_(limits), quota_(DecodeQuota::ForFile(limits)), beyond_input_(WithoutMessageLimit(limits)) {}
 
 absl::Status PushReceiver::Receive(absl::Span<const absl::string_view> parts) {
   if (receiver_ == nullptr) CASK_RETURN_IF_ERROR(Begin(parts));
@@ -48,12 +61,11 @@ absl::Status PushReceiver::ReadHeader() {
   if (header.tensors_size() > limits_.max_entries) {
     return PastLimit(absl::StrCat("has ", header.tensors_size(), " tensors"), "max_entries", limits_.max_entries);
   }
-  DecodeQuota quota = DecodeQuota::ForFile(limits_);
   CASK_ASSIGN_OR_RETURN(BesideTensors beside,
-                        FromMessage(header.file_metadata(), [&](uint64_t bytes) { return quota.Charge(bytes); }));
+                        FromMessage(header.file_metadata(), [&](uint64_t bytes) { return quota_.Charge(bytes); }));
   file_metadata_ = std::move(beside.entries);
   for (v1::PushedTensor& tensor : *header.mutable_tensors()) {
-    CASK_ANNOTATE_IF_ERROR(Add(&tensor, &quota), absl::StrCat("tensor ", Quoted(tensor.name())));
+    CASK_ANNOTATE_IF_ERROR(Add(&tensor), absl::StrCat("tensor ", Quoted(tensor.name())));
   }
   targets_.clear();
   for (Arriving& tensor : tensors_) {
@@ -61,11 +73,11 @@ absl::Status PushReceiver::ReadHeader() {
                         tensor.as_message ? &tensor.message : nullptr});
   }
   // Item 0 was the header.
-  receiver_ = std::make_unique<PieceReceiver>("push", version_id_, limits_, targets_, /*first_item=*/1);
+  receiver_ = std::make_unique<PieceReceiver>("push", version_id_, limits_, targets_, /*first_item=*/1, &quota_);
   return absl::OkStatus();
 }
 
-absl::Status PushReceiver::Add(v1::PushedTensor* tensor, DecodeQuota* quota) {
+absl::Status PushReceiver::Add(v1::PushedTensor* tensor) {
   const std::optional<DType> dtype = DTypeFromNumber(tensor->dtype());
   if (!dtype.has_value() || *dtype == DType::kInvalid) {
     return absl::InvalidArgumentError(absl::StrCat("no dtype has the number ", static_cast<int>(tensor->dtype())));
@@ -83,18 +95,18 @@ absl::Status PushReceiver::Add(v1::PushedTensor* tensor, DecodeQuota* quota) {
   pushed.as_message = tensor->as_message();
   pushed.dtype = *dtype;
   pushed.shape = shape;
-  if (!pushed.as_message) return AddElements(*tensor, quota, &pushed);
+  if (!pushed.as_message) return AddElements(*tensor, &pushed);
   if (tensor->strides_size() == 0 && tensor->metadata().empty()) return absl::OkStatus();
   return absl::InvalidArgumentError("a tensor that comes as a message has its metadata there");
 }
 
-absl::Status PushReceiver::AddElements(const v1::PushedTensor& tensor, DecodeQuota* quota, Arriving* pushed) const {
+absl::Status PushReceiver::AddElements(const v1::PushedTensor& tensor, Arriving* pushed) {
   const TensorShape& shape = pushed->shape;
   if (tensor.strides_size() != 0 && tensor.strides_size() != shape.rank()) {
     return absl::InvalidArgumentError(absl::StrCat(tensor.strides_size(), " strides for the shape ", shape.ToString()));
   }
   if (!tensor.metadata().empty()) {
-    CASK_RETURN_IF_ERROR(quota->Charge(tensor.metadata().size()));
+    CASK_RETURN_IF_ERROR(quota_.Charge(tensor.metadata().size()));
     DecodeOptions decode;
     decode.limits = limits_;
     CASK_ASSIGN_OR_RETURN(pushed->metadata,
@@ -102,28 +114,41 @@ absl::Status PushReceiver::AddElements(const v1::PushedTensor& tensor, DecodeQuo
   }
   const std::optional<uint64_t> bytes =
       CheckedMul<uint64_t>(static_cast<uint64_t>(shape.num_elements()), ElementSize(pushed->dtype));
-  CASK_RETURN_IF_ERROR(quota->Charge(bytes.value_or(DecodeQuota::kTooMany)));
+  CASK_RETURN_IF_ERROR(quota_.Charge(bytes.value_or(DecodeQuota::kTooMany)));
   CASK_ASSIGN_OR_RETURN(pushed->view, MakeStridedView(pushed->dtype, shape, tensor.strides()));
+  return absl::OkStatus();
+}
+
+// What the message decodes to is charged before memory is taken for it.
+absl::Status PushReceiver::DecodeMessage(Arriving* tensor) {
+  DecodeOptions decode;
+  decode.limits = limits_;
+  internal::WireTensorFields fields;
+  CASK_RETURN_IF_ERROR(fields.Read(tensor->message, limits_.max_depth));
+  MessageQuota one(limits_);
+  CASK_RETURN_IF_ERROR(internal::TensorDecoder(fields, decode, limits_.max_depth, &one).Check());
+  CASK_RETURN_IF_ERROR(quota_.Charge(one.bytes()));
+  internal::TensorDecoder decoder(fields, decode, limits_.max_depth, &beyond_input_);
+  CASK_ASSIGN_OR_RETURN(DecodedTensor decoded, decoder.DecodeWithMetadata());
+  if (decoded.view.dtype() != tensor->dtype || decoded.view.shape() != tensor->shape) {
+    return absl::DataLossError("is not what the header says");
+  }
+  tensor->view = std::move(decoded.view);
+  tensor->metadata = std::move(decoded.metadata);
+  quota_.Release(tensor->message.size());
+  tensor->message = std::string();
   return absl::OkStatus();
 }
 
 absl::StatusOr<TensorSet> PushReceiver::Finish() {
   if (!has_header_) return absl::DataLossError("the push ended before its header");
   CASK_RETURN_IF_ERROR(receiver_->CheckComplete());
-  DecodeOptions decode;
-  decode.limits = limits_;
   TensorSet pushed;
   pushed.step = step_;
   pushed.file_metadata = std::move(file_metadata_);
   for (Arriving& tensor : tensors_) {
     if (tensor.as_message) {
-      CASK_ASSIGN_OR_ANNOTATE(DecodedTensor decoded, DecodeSerializedTensorWithMetadata(tensor.message, decode),
-                              absl::StrCat("tensor ", Quoted(tensor.name)));
-      tensor.view = std::move(decoded.view);
-      tensor.metadata = std::move(decoded.metadata);
-      if (tensor.view.dtype() != tensor.dtype || tensor.view.shape() != tensor.shape) {
-        return absl::DataLossError(absl::StrCat("tensor ", Quoted(tensor.name), ": is not what the header says"));
-      }
+      CASK_ANNOTATE_IF_ERROR(DecodeMessage(&tensor), absl::StrCat("tensor ", Quoted(tensor.name)));
     }
     pushed.tensors.push_back({std::move(tensor.name), std::move(tensor.view), std::move(tensor.metadata)});
   }

@@ -30,8 +30,9 @@ namespace tensorcask::rpc {
 
 class PushReceiver {
  public:
-  // max_file_decoded_bytes, max_message_bytes, max_entries and max_name_bytes count.
-  explicit PushReceiver(const DecodeLimits& limits) : limits_(limits) {}
+  // max_file_decoded_bytes, max_memory_beyond_input, max_message_bytes, max_entries and max_name_bytes count, the first
+  // two for all tensors together.
+  explicit PushReceiver(const DecodeLimits& limits);
   PushReceiver(const PushReceiver&) = delete;
   PushReceiver& operator=(const PushReceiver&) = delete;
 
@@ -41,7 +42,7 @@ class PushReceiver {
   absl::Status Receive(absl::Span<const absl::string_view> parts);
 
   // After the last message. Errors: DataLoss if bytes are missing, or a message is not of the tensor that the header
-  // lists; those of DecodeSerializedTensorWithMetadata.
+  // lists; ResourceExhausted past a limit; those of DecodeSerializedTensorWithMetadata.
   absl::StatusOr<TensorSet> Finish();
 
  private:
@@ -57,10 +58,13 @@ class PushReceiver {
 
   absl::Status Begin(absl::Span<const absl::string_view> parts);
   absl::Status ReadHeader();
-  absl::Status Add(v1::PushedTensor* tensor, DecodeQuota* quota);
-  absl::Status AddElements(const v1::PushedTensor& tensor, DecodeQuota* quota, Arriving* pushed) const;
+  absl::Status Add(v1::PushedTensor* tensor);
+  absl::Status AddElements(const v1::PushedTensor& tensor, Arriving* pushed);
+  absl::Status DecodeMessage(Arriving* tensor);
 
   const DecodeLimits limits_;
+  DecodeQuota quota_;          // of max_file_decoded_bytes
+  MessageQuota beyond_input_;  // of max_memory_beyond_input, for all messages
   uint64_t version_id_ = 0;
   std::string header_;
   bool has_header_ = false;

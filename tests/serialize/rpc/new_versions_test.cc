@@ -21,6 +21,7 @@
 #include "tensorcask/proto/exchange_service.grpc.pb.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
+#include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
 #include "tensorcask/serialize/rpc/follow_folder.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
@@ -140,6 +141,29 @@ class PushTest : public ::testing::Test {
   LiveTensors live_;
   TensorServerOptions options_;
   std::unique_ptr<TensorServer> server_;
+  static v1::Piece PieceOf(uint32_t item, const std::string& data, uint64_t message_bytes) {
+    v1::Piece made;
+    made.set_item(item);
+    made.set_version_id(5);
+    made.set_message_bytes(message_bytes);
+    made.set_data(data);
+    made.set_crc32c(Crc32c(data));
+    return made;
+  }
+  // What a client of another kind may send.
+  grpc::Status Push(const v1::PushHeader& header, const std::vector<v1::Piece>& pieces) {
+    const auto stub =
+        v1::TensorExchange::NewStub(grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+    const std::string bytes = header.SerializeAsString();
+    grpc::ClientContext context;
+    v1::PushResponse response;
+    const auto writer = stub->Push(&context, &response);
+    writer->Write(PieceOf(0, bytes, bytes.size()));
+    for (const v1::Piece& piece : pieces) writer->Write(piece);
+    writer->WritesDone();
+    return writer->Finish();
+  }
+
 };
 
 TEST_F(PushTest, ReplacesWhatIsServed) {
@@ -222,6 +246,49 @@ TEST_F(PushTest, IsRefusedPastALimit) {
 // What no client of ours sends leaves the old version.
 TEST_F(PushTest, LeavesTheOldVersionIfItBreaks) {
   Serve();
+// Strings come as messages: their bytes count, and the memory that they take.
+TEST_F(PushTest, OfStringsIsRefusedPastALimit) {
+  options_.push_limits.max_file_decoded_bytes = 400;
+  Serve();
+  const Tensor ten = *Tensor::Create(DType::kString, TensorShape({10}));
+  ASSERT_OK(PushTensors(AddressOf(*server_), 2, {{"a", ten}}, {}));
+  EXPECT_THAT(PushTensors(AddressOf(*server_), 3, {{"a", ten}, {"b", ten}}, {}),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes is 400")));
+  const Tensor one = Tensor::FromValues<std::string>({std::string(500, 'x')});
+  EXPECT_THAT(PushTensors(AddressOf(*server_), 3, {{"a", one}}, {}),
+              StatusIs(Code::kResourceExhausted, HasSubstr("max_file_decoded_bytes is 400")));
+  EXPECT_EQ(step(), 2);
+}
+
+// One string that fills a shape: many tensors of few bytes.
+TEST_F(PushTest, OfStringsThatFillShapesIsRefusedPastALimit) {
+  constexpr int64_t kElements = 10000;  // of 32 bytes and more
+  options_.push_limits.max_memory_beyond_input = 1'000'000;
+  Serve();
+  TensorProto tensor;
+  tensor.set_dtype(DataType::DT_STRING);
+  tensor.mutable_tensor_shape()->add_dim()->set_size(kElements);
+  tensor.add_string_val("x");
+  const std::string message = tensor.SerializeAsString();
+  v1::PushHeader header;
+  std::vector<v1::Piece> pieces;
+  const auto add = [&] {
+    v1::PushedTensor* const pushed = header.add_tensors();
+    pushed->set_name(absl::StrCat("t", pieces.size()));
+    pushed->set_dtype(DataType::DT_STRING);
+    *pushed->mutable_shape() = tensor.tensor_shape();
+    pushed->set_as_message(true);
+    pieces.push_back(PieceOf(static_cast<uint32_t>(pieces.size() + 1), message, message.size()));
+  };
+  add();
+  const grpc::Status one = Push(header, pieces);
+  EXPECT_TRUE(one.ok()) << one.error_message();
+  for (int i = 0; i < 3; ++i) add();
+  const grpc::Status four = Push(header, pieces);
+  EXPECT_EQ(four.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(four.error_message(), HasSubstr("max_memory_beyond_input is 1000000"));
+}
+
   const auto stub =
       v1::TensorExchange::NewStub(grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
   v1::PushHeader header;
@@ -229,24 +296,9 @@ TEST_F(PushTest, LeavesTheOldVersionIfItBreaks) {
   header.add_tensors()->set_name("w");
   header.mutable_tensors(0)->set_dtype(DataType::DT_INT32);
   header.mutable_tensors(0)->mutable_shape()->add_dim()->set_size(1);
-  const auto piece = [](uint32_t item, const std::string& data, uint64_t message_bytes) {
-    v1::Piece made;
-    made.set_item(item);
-    made.set_version_id(5);
-    made.set_message_bytes(message_bytes);
-    made.set_data(data);
-    made.set_crc32c(Crc32c(data));
-    return made;
-  };
-  const auto push = [&](const v1::PushHeader& head, std::vector<v1::Piece> pieces) {
-    const std::string bytes = head.SerializeAsString();
-    grpc::ClientContext context;
-    v1::PushResponse response;
-    const auto writer = stub->Push(&context, &response);
-    writer->Write(piece(0, bytes, bytes.size()));
-    for (const v1::Piece& more : pieces) writer->Write(more);
-    writer->WritesDone();
-    return writer->Finish();
+  const auto piece = PieceOf;
+  const auto push = [&](const v1::PushHeader& head, const std::vector<v1::Piece>& pieces) {
+    return Push(head, pieces);
   };
   const std::string number(4, '\2');
   EXPECT_EQ(push(header, {}).error_code(), grpc::StatusCode::DATA_LOSS);
