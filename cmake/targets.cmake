@@ -1607,6 +1607,7 @@ tensorcask_room(rpc
     Tensorcask::tensor
     Tensorcask::wire
     absl::span
+    absl::cord
     absl::status
     absl::statusor
     absl::strings

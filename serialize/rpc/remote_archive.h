@@ -16,7 +16,8 @@
 //                       client does not ask again
 //   Unavailable         the server cannot be reached, or went away max_attempts times; or it drains
 //   DeadlineExceeded    PullOptions::timeout is over, or the server sent nothing for stall_timeout
-//   Aborted             the server has another version by now: Refresh, or open the archive again
+//   Aborted             the server has another version by now: Refresh, or open the archive again. What a caller does
+//                       with the tensors may also end with Aborted: IsNewVersionOfServer tells the two apart
 //   Cancelled           PullOptions::keep_going ended the call
 //   Unauthenticated, PermissionDenied   the credentials are missing or wrong
 //   ResourceExhausted   a limit, of DecodeLimits or of the server
@@ -126,6 +127,9 @@ struct PullItem {
 // size and for a view in which two indices name one element; OutOfRange for a slice outside the tensor. Then those
 // above.
 absl::Status PullInto(const RemoteArchive* archive, absl::Span<const PullItem> items, const PullOptions& options);
+
+// True for the Aborted of a server, also after Annotate (tensor/base/status_util.h).
+bool IsNewVersionOfServer(const absl::Status& status);
 
 // "grpc://HOST:PORT[/NAME]" in place of a path; with `tls`, "grpcs://...".
 class RemoteArchiveFormat final : public RemoteFormat {

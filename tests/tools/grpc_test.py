@@ -227,6 +227,31 @@ class Grpc(Scratch):
         self.assert_one_line(run("recv", address, self.path("x"), "--listen", "127.0.0.1:0"), 2, "neither --unix nor")
         self.assert_one_line(run("send", prefix, address), 1, "the server accepts no pushes")
 
+    def test_recv_keeps_what_another_program_saved_meanwhile(self):
+        large = self.path("large.npy")
+        rows = 1 << 28
+        header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows},), }}".ljust(117) + "\n"
+        with open(large, "wb") as file:
+            file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+            file.truncate(file.tell() + rows)
+        address = self.serve(large)
+        small = self.checkpoint("small.ckpt")
+        for name in ("copy.ckpt", "other.ckpt"):
+            self.assertEqual(run("convert", small, self.path(name), "--rename", f"s/^/{name[0]}_/").returncode, 0)
+        before = set(os.listdir(self.path("")))
+        with subprocess.Popen([TOOL, "recv", address, self.path("copy.ckpt"), "--overwrite"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, encoding="utf-8") as process:  # fmt: skip
+            while process.poll() is None and set(os.listdir(self.path(""))) == before:
+                pass
+            process.send_signal(signal.SIGSTOP)
+            for end in (".data-00000-of-00001", ".index"):
+                os.replace(self.path("other.ckpt") + end, self.path("copy.ckpt") + end)
+            process.send_signal(signal.SIGCONT)
+            _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertIn("was replaced by another save", errors)
+        self.assertEqual([tensor["name"] for tensor in self.listed(self.path("copy.ckpt"))], ["o_w"])
+
     def test_follows_a_run(self):
         run_folder = self.path("run")
         os.mkdir(run_folder)

@@ -1,5 +1,6 @@
 // tensorcask send, recv: tensors between processes on one host, over a Unix socket, and between hosts, over gRPC.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -354,12 +355,17 @@ absl::StatusOr<Received> PullOnce(const std::string& address, const Target& to, 
   return SaveAll(*input, to, console);
 }
 
-// Pulls all tensors of a server. If the server replaces them meanwhile, it begins again with the new ones.
+// Pulls all tensors of a server. If the server replaces them meanwhile, it begins again with the new ones. An Aborted
+// of the target, which another program has replaced meanwhile, ends the pull.
 absl::StatusOr<Received> Pull(const std::string& address, const RecvFlags& flags, const Target& to, Console& console) {
   const absl::Time deadline = absl::Now() + flags.socket.timeout();
+  absl::Duration pause = kPeerTick;
   while (true) {
     absl::StatusOr<Received> received = PullOnce(address, to, console);
-    if (!absl::IsAborted(received.status()) || absl::Now() >= deadline || Interrupted()) return received;
+    const bool is_stale = GetRemoteTools()->is_new_version(received.status());
+    if (!is_stale || absl::Now() >= deadline || Interrupted()) return received;
+    absl::SleepFor(pause);
+    pause = std::min(2 * pause, absl::Seconds(1));
   }
 }
 

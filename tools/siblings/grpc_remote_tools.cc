@@ -283,7 +283,8 @@ absl::Status ReceiveRemote(const ListenFlags& flags, const OnePush::Save& save, 
 
 const RemoteTools* LinkedRemoteTools() {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // its errors are statuses, which the commands print
-  static constexpr RemoteTools kTools = {RemoteFormats, ServeRemote, FollowRemote, PushRemote, ReceiveRemote};
+  static constexpr RemoteTools kTools = {RemoteFormats, IsNewVersionOfServer, ServeRemote,
+                                         FollowRemote,  PushRemote,           ReceiveRemote};
   return &kTools;
 }
 

@@ -52,6 +52,8 @@ using OpenCheckpointOf = std::function<absl::StatusOr<std::unique_ptr<ArchiveRea
 struct RemoteTools {
   // The formats that open grpc:// and grpcs://.
   std::vector<std::unique_ptr<const ArchiveFormat>> (*formats)();
+  // Whether the error says that the server has other tensors by now.
+  bool (*is_new_version)(const absl::Status& status);
   // Serves until the process is interrupted. Errors: those of TensorServer; InvalidArgument if two tensors have one
   // name.
   absl::StatusOr<ExitCode> (*serve)(std::vector<ServedFile> files, const ListenFlags& flags, Console& console);

@@ -2,12 +2,15 @@
 
 #include <string>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/serialize/rpc/remote_archive.h"
 
 namespace tensorcask::rpc {
 namespace {
 
 constexpr size_t kMaxMessageBytes = 2048;
+constexpr char kNewVersion[] = "tensorcask/new_version";  // a payload
 
 }  // namespace
 
@@ -19,8 +22,16 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 absl::Status FromGrpc(const grpc::Status& status, absl::string_view server) {
   if (status.ok()) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                      absl::StrCat(server, ": ", status.error_message()));
+  absl::Status made(static_cast<absl::StatusCode>(status.error_code()),
+                    absl::StrCat(server, ": ", status.error_message()));
+  if (absl::IsAborted(made)) made.SetPayload(kNewVersion, absl::Cord("server"));
+  return made;
 }
 
 }  // namespace tensorcask::rpc
+
+namespace tensorcask {
+
+bool IsNewVersionOfServer(const absl::Status& status) { return status.GetPayload(rpc::kNewVersion).has_value(); }
+
+}  // namespace tensorcask

@@ -12,7 +12,7 @@ namespace tensorcask::rpc {
 
 // The message is cut after 2 KiB: it travels in a header.
 grpc::Status ToGrpc(const absl::Status& status);
-// With "SERVER: " before the message.
+// With "SERVER: " before the message. IsNewVersionOfServer (remote_archive.h) is true for ABORTED.
 absl::Status FromGrpc(const grpc::Status& status, absl::string_view server);
 
 }  // namespace tensorcask::rpc
