@@ -158,8 +158,9 @@ absl::StatusOr<TensorVersion> PushEntries(const std::string& address, const rpc:
   CASK_ASSIGN_OR_ANNOTATE(const bool sent, push.SendAll(), address);
   grpc::ByteBuffer answer;
   rpc::v1::PushResponse response;
+  bool answered = false;
   if (sent) {
-    CASK_ASSIGN_OR_ANNOTATE(const bool answered, call.Read(&answer), address);
+    CASK_ASSIGN_OR_ANNOTATE(answered, call.Read(&answer), address);
     if (answered && !grpc::SerializationTraits<rpc::v1::PushResponse>::Deserialize(&answer, &response).ok()) {
       return absl::DataLossError(absl::StrCat(address, ": the answer is not a PushResponse"));
     }
@@ -168,6 +169,10 @@ absl::StatusOr<TensorVersion> PushEntries(const std::string& address, const rpc:
   if (!status.ok()) {
     if (!rpc::IsInterruption(status)) return rpc::FromGrpc(status, address);
     return absl::UnavailableError(absl::StrCat(address, ": ", status.error_message()));
+  }
+  if (!answered || response.version().id() == 0) {
+    return absl::DataLossError(
+        absl::StrCat(address, ": the server ended the push without an error and without a version of the tensors"));
   }
   return TensorVersion{response.version().step(), response.version().id()};
 }

@@ -29,7 +29,8 @@ namespace tensorcask {
 // of `options`. A push that broke is not repeated.
 // Errors: InvalidArgument for what is not an address, an address with a NAME, and two tensors of one name;
 // PermissionDenied if the server accepts no pushes; Unavailable if it cannot be reached, goes away or drains;
-// DeadlineExceeded; ResourceExhausted past a limit of the server; those of LiveTensors::Publish.
+// DeadlineExceeded; ResourceExhausted past a limit of the server; DataLoss if the server ends the push without an error
+// and without an answer; those of LiveTensors::Publish.
 absl::StatusOr<TensorVersion> PushTensors(const std::string& address, int64_t step, std::vector<NamedView> tensors,
                                           const RemoteOptions& options, FileMetadata file_metadata = {});
 

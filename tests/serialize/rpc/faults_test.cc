@@ -30,6 +30,7 @@
 #include "tensorcask/proto/exchange_service.grpc.pb.h"
 #include "tensorcask/serialize/rpc/internal/stream_call.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
+#include "tensorcask/serialize/rpc/push_tensors.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
 #include "tensorcask/tensor/base/crc32c.h"
@@ -76,7 +77,13 @@ class LyingService final : public v1::TensorExchange::Service {
     return status;
   }
 
+  grpc::Status Push(grpc::ServerContext* /*context*/, grpc::ServerReader<v1::Piece>* reader,
+                    v1::PushResponse* response) override {
+    return push(reader, response);
+  }
+
   std::function<void(const v1::ListRequest&, v1::ListResponse*)> change_list;
+  std::function<grpc::Status(grpc::ServerReader<v1::Piece>*, v1::PushResponse*)> push;
   std::function<grpc::Status(grpc::ServerContext*, const v1::PullRequest&, Writer*)> pull;
   std::atomic<int> pulls{0};
   std::atomic<int> running{0};
@@ -340,6 +347,27 @@ TEST_F(LyingServerTest, WritesToNoMemoryAfterAnError) {
     }
   }
   EXPECT_FALSE(message.Valid());
+}
+
+// A push has not arrived unless the server says under which version.
+TEST_F(LyingServerTest, CannotTakeAPushWithoutAVersion) {
+  const auto push = [&] { return PushTensors(address_, 1, {{"w", numbers_}}, options_); };
+  const auto read_all = [](grpc::ServerReader<v1::Piece>* reader) {
+    v1::Piece piece;
+    while (reader->Read(&piece)) continue;
+  };
+  service_.push = [&](auto* reader, auto* response) {
+    read_all(reader);
+    response->mutable_version()->set_id(5);
+    return grpc::Status::OK;
+  };
+  ASSERT_OK_AND_ASSIGN(const TensorVersion version, push());
+  EXPECT_EQ(version.id, 5);
+  service_.push = [&](auto* reader, auto*) {
+    read_all(reader);
+    return grpc::Status::OK;
+  };
+  EXPECT_THAT(push(), StatusIs(Code::kDataLoss, HasSubstr("without an error and without a version")));
 }
 
 TEST(NoServerTest, IsUnavailable) {
