@@ -300,11 +300,17 @@ class RemoteArchive::Impl {
     if (address_.prefix.empty()) return all;
     rpc::BesideTensors below;
     below.notes = std::move(all.notes);
+    rpc::ValueTypes types;
+    for (const auto& [key, type] : rpc::TakeTypes(&all.entries)) {
+      absl::string_view rest = key;
+      if (absl::ConsumePrefix(&rest, address_.prefix)) types.emplace(std::string(rest), type);
+    }
     for (auto& [key, value] : all.entries) {
       absl::string_view rest = key;
       if (absl::ConsumePrefix(&rest, address_.prefix)) below.entries.emplace(std::string(rest), std::move(value));
     }
     const size_t left_out = all.entries.size() - below.entries.size();
+    rpc::AddTypes(types, &below.entries);
     if (left_out > 0) {
       below.notes.push_back(absl::StrCat(left_out, " of the ", all.entries.size(),
                                          " metadata of the server are not below ", Quoted(address_.prefix)));

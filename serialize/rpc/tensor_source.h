@@ -73,15 +73,16 @@ class TensorSource {
 };
 
 // The tensors of a file, whatever its format, with its metadata; step 0. Tensors that cannot be read
-// (ArchiveEntry::read_status) are not offered. Values beside the tensors become texts, as in metadata of safetensors
-// (archive/convert_archives.h), and a note tells clients of those that have none.
+// (ArchiveEntry::read_status) are not offered; notes tell clients of them. Values beside the tensors become texts, as
+// in metadata of safetensors (archive/convert_archives.h), and a note tells clients of those that have none.
 std::unique_ptr<TensorSource> ServeArchive(std::shared_ptr<const ArchiveReader> archive);
 
 struct PrefixedArchive {
   std::string prefix;  // "old/": clients see the tensor "w" as "old/w", and "epoch" of the metadata as "old/epoch"
   std::shared_ptr<const ArchiveReader> archive;
 };
-// The same for several files.
+// The same for several files. If two of them have different values of one key of their metadata, the first is served,
+// and a note tells clients of the other.
 // Errors: InvalidArgument without archives; AlreadyExists if two tensors have one name.
 absl::StatusOr<std::unique_ptr<TensorSource>> ServeArchives(std::vector<PrefixedArchive> archives);
 

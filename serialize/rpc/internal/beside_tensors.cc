@@ -7,8 +7,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
+#include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
@@ -49,7 +52,9 @@ void AppendBytes(uint32_t field, absl::string_view bytes, std::string* message) 
   message->append(bytes.data(), bytes.size());
 }
 
-constexpr uint64_t kEntryMemory = 160;  // what a node of a map takes, without long texts
+constexpr char kTypesKey[] = "tensorcask.values";
+constexpr uint64_t kMaxUnreadable = 100;  // tensors that are named
+constexpr uint64_t kEntryMemory = 160;    // what a node of a map takes, without long texts
 
 absl::Status NoFileMetadata(const absl::Status& why) {
   return absl::DataLossError(absl::StrCat("the metadata of the file is not a FileMetadata: ", why.message()));
@@ -109,7 +114,40 @@ std::vector<std::string> NotesOf(const ArchiveReader& archive, const BesideTenso
   for (const std::string& note : archive.notes()) notes.push_back(absl::StrCat(archive.path(), ": ", note));
   notes.insert(notes.end(), beside.notes.begin(), beside.notes.end());
   notes.insert(notes.end(), beside.lost.begin(), beside.lost.end());
+  uint64_t unreadable = 0;
+  for (const ArchiveEntry& entry : archive.entries()) {
+    if (entry.read_status.ok() || ++unreadable > kMaxUnreadable) continue;
+    notes.push_back(absl::StrCat("not served: ", archive.CheckReadable(entry).message()));
+  }
+  if (unreadable > kMaxUnreadable) {
+    notes.push_back(absl::StrCat(archive.path(), ": ", unreadable - kMaxUnreadable,
+                                 " more tensors cannot be read and are not served"));
+  }
   return notes;
+}
+
+ValueTypes TakeTypes(FileMetadata* entries) {
+  ValueTypes types;
+  const auto table = entries->find(kTypesKey);
+  if (table == entries->end()) return types;
+  for (const absl::string_view line : absl::StrSplit(table->second, '\n')) {
+    const size_t type = line.find(' ');
+    const size_t name = type == absl::string_view::npos ? type : line.find(' ', type + 1);
+    std::string key;
+    if (name == absl::string_view::npos || !absl::CUnescape(line.substr(name + 1), &key)) continue;
+    types.emplace(std::move(key), line.substr(0, name));
+  }
+  entries->erase(table);
+  return types;
+}
+
+void AddTypes(const ValueTypes& types, FileMetadata* entries) {
+  std::string lines;
+  for (const auto& [key, type] : types) {
+    if (entries->count(key) == 0) continue;
+    absl::StrAppend(&lines, lines.empty() ? "" : "\n", type, " ", absl::Utf8SafeCEscape(key));
+  }
+  if (!lines.empty()) (*entries)[kTypesKey] = std::move(lines);
 }
 
 std::string ToMessage(const FileMetadata& entries, const std::vector<std::string>& notes) {

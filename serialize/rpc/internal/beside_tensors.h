@@ -7,6 +7,7 @@
 #define TENSORCASK_SERIALIZE_RPC_INTERNAL_BESIDE_TENSORS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,15 @@ struct BesideTensors {
 // The metadata and the values of an archive, by the rules for values in metadata of text (archive/convert_archives.h).
 // If the values cannot be read, a note says so.
 BesideTensors FromArchive(const ArchiveReader& archive);
-// What a client should know of all that: with the notes of the archive itself.
+// What a client should know of all that: with the notes of the archive itself, and with the tensors that cannot be
+// read.
 std::vector<std::string> NotesOf(const ArchiveReader& archive, const BesideTensors& beside);
+
+// The types of values among texts, by key ("value int"): the lines of the entry "tensorcask.values"
+// (archive/convert_archives.h). TakeTypes removes that entry; AddTypes makes it, with the lines of keys that are there.
+using ValueTypes = std::map<std::string, std::string>;
+ValueTypes TakeTypes(FileMetadata* entries);
+void AddTypes(const ValueTypes& types, FileMetadata* entries);
 
 std::string ToMessage(const FileMetadata& entries, const std::vector<std::string>& notes);
 // charge(bytes) is called with the memory of each entry and note before it is kept.

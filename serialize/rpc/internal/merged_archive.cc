@@ -32,6 +32,7 @@ class MergedArchive final : public ArchiveReader {
         }
       }
     }
+    AddTypes(types_, &file_metadata_);
     std::sort(all.begin(), all.end(), [](const Named& a, const Named& b) { return a.name < b.name; });
     for (size_t i = 0; i < all.size(); ++i) {
       if (i > 0 && all[i].name == all[i - 1].name) {
@@ -86,10 +87,18 @@ class MergedArchive final : public ArchiveReader {
     const ArchiveEntry* entry;
   };
 
+  // The first value of a key counts. One table has the types of all values.
   void AddMetadata(const PrefixedArchive& archive) {
     BesideTensors beside = FromArchive(*archive.archive);
+    ValueTypes types = TakeTypes(&beside.entries);
     for (auto& [key, value] : beside.entries) {
-      file_metadata_.emplace(absl::StrCat(archive.prefix, key), std::move(value));
+      const std::string name = absl::StrCat(archive.prefix, key);
+      const auto [first, is_new] = file_metadata_.emplace(name, value);
+      const auto type = types.find(key);
+      if (is_new && type != types.end()) types_.emplace(name, std::move(type->second));
+      if (is_new || first->second == value) continue;
+      notes_.push_back(absl::StrCat(archive.archive->path(), ": the metadata ", Quoted(name), " is ", Quoted(value),
+                                    " and not served; that of an earlier file, ", Quoted(first->second), ", is"));
     }
     const std::vector<std::string> notes = NotesOf(*archive.archive, beside);
     notes_.insert(notes_.end(), notes.begin(), notes.end());
@@ -112,6 +121,7 @@ class MergedArchive final : public ArchiveReader {
   std::vector<ArchiveEntry> entries_;
   std::vector<Origin> origins_;  // for entries_, in the same order
   FileMetadata file_metadata_;
+  ValueTypes types_;
   std::vector<std::string> notes_;
 };
 

@@ -1,5 +1,6 @@
 // The tensors of several archives as those of one, with a prefix before the names of each, and before the keys of its
-// metadata. Values are metadata of text (beside_tensors.h).
+// metadata. Values are metadata of text (beside_tensors.h). If two archives have different values of a key, a note
+// names the one that is left out.
 
 #ifndef TENSORCASK_SERIALIZE_RPC_INTERNAL_MERGED_ARCHIVE_H_
 #define TENSORCASK_SERIALIZE_RPC_INTERNAL_MERGED_ARCHIVE_H_

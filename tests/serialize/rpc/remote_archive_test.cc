@@ -240,6 +240,43 @@ TEST_F(RemoteArchiveTest, BringsTheMetadataOfSeveralFiles) {
   EXPECT_THAT(one->notes(), ElementsAre(HasSubstr("2 of the 4 metadata of the server are not below \"b/\"")));
 }
 
+// Several files may have one key, and each has types of its values.
+TEST_F(RemoteArchiveTest, NamesMetadataThatCollidesAndKeepsTypes) {
+  const TempFolder folder;
+  const SafetensorsArchiveFormat format;
+  const std::pair<const char*, FileMetadata> files[] = {
+      {"a", {{"epoch", "3"}, {"note", "30"}, {"tensorcask.values", "value int epoch"}}},
+      {"b", {{"epoch", "4"}, {"note", "30"}, {"tensorcask.values", "value int epoch\nvalue int note"}}},
+      {"c", {{"rate", "0.5"}, {"tensorcask.values", "value float32 rate"}}}};
+  std::vector<PrefixedArchive> archives;
+  for (const auto& [name, metadata] : files) {
+    ArchiveWriterOptions options;
+    options.file_metadata = metadata;
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveWriter> writer, format.Create(folder.Path(name), options));
+    const DecodedTensor w = {Counting(TensorShape({2})), {}};
+    const ArchiveEntry entry = DescribeTensor(name, w);
+    ASSERT_OK(writer->Declare(entry));
+    ASSERT_OK(writer->Add(entry, w));
+    ASSERT_OK(writer->Finish());
+    ASSERT_OK_AND_ASSIGN(std::shared_ptr<const ArchiveReader> archive, format.Open(folder.Path(name), {}));
+    archives.push_back({name == std::string("c") ? "old/" : "", std::move(archive)});
+  }
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<TensorSource> source, ServeArchives(std::move(archives)));
+  Serve(source.get());
+  const auto all = Open();
+  ASSERT_NE(all, nullptr);
+  FileMetadata metadata = all->file_metadata();
+  EXPECT_EQ(metadata["epoch"], "3");
+  EXPECT_EQ(metadata["tensorcask.values"], "value int epoch\nvalue float32 old/rate");
+  EXPECT_THAT(all->notes(), ElementsAre(HasSubstr("/b: the metadata \"epoch\" is \"4\" and not served; that of an "
+                                                  "earlier file, \"3\", is")));
+  const auto old = Open("old");
+  ASSERT_NE(old, nullptr);
+  metadata = old->file_metadata();
+  EXPECT_EQ(metadata["rate"], "0.5");
+  EXPECT_EQ(metadata["tensorcask.values"], "value float32 rate");
+}
+
 // Slices of all kinds, from memory and from a file, whose tensors have more than one piece.
 TEST_F(RemoteArchiveTest, ReadsSlicesFromMemoryAndFiles) {
   const Tensor w = Counting(TensorShape({3, 500, 700}));  // 4.2 MB
