@@ -5,7 +5,8 @@
 //       "/models/run-7", [&](const std::string& prefix) { return OpenArchive(prefix, {&format}); }, {});
 //   CASK_ASSIGN_OR_RETURN(const auto server, TensorServer::Start(source.get(), {}));   // tensor_server.h
 //
-// The folder is one of a CheckpointManager (checkpoint/manager.h). The version has the number of the step.
+// The folder is one of a CheckpointManager (checkpoint/manager.h). The version has the number of the step. A step that
+// is saved again under its number is a new version: its index is another file, or has another size or time.
 
 #ifndef TENSORCASK_SERIALIZE_RPC_FOLLOW_FOLDER_H_
 #define TENSORCASK_SERIALIZE_RPC_FOLLOW_FOLDER_H_
@@ -38,8 +39,9 @@ struct FollowFolderOptions {
 // Opens the archive of a step.
 using OpenStep = std::function<absl::StatusOr<std::unique_ptr<ArchiveReader>>(const std::string& prefix)>;
 
-// A step that cannot be opened is left out, and the step before it stays. Before the first whole step, Current fails
-// with Unavailable and gives the reason.
+// A step that cannot be opened is left out, and the step before it stays. Tensors that cannot be read are left out, and
+// notes tell clients of them. A thread looks for steps and reads them; the step before is served meanwhile. Before the
+// first whole step, or while it is read, Current fails with Unavailable and gives the reason.
 std::unique_ptr<TensorSource> FollowFolder(std::string folder, OpenStep open, FollowFolderOptions options);
 
 }  // namespace tensorcask

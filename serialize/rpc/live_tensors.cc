@@ -50,7 +50,7 @@ absl::StatusOr<TensorVersion> LiveTensors::Replace(TensorSet set) {
   next.version = MakeTensorVersion(set.step);
   next.tensors = MakeDecodedArchive("live", absl::StrCat("step ", set.step), std::move(kept), /*has_names=*/true);
   if (!set.file_metadata.empty()) {
-    next.tensors = rpc::WithFileMetadata(std::move(next.tensors), std::move(set.file_metadata));
+    next.tensors = rpc::WithFileMetadata(std::move(next.tensors), std::move(set.file_metadata), {});
   }
   next.in_memory = true;
   const TensorVersion version = next.version;

@@ -256,7 +256,7 @@ class Grpc(Scratch):
         run_folder = self.path("run")
         os.mkdir(run_folder)
         self.process, address = self.start("serve", run_folder, "--follow", "--listen", "127.0.0.1:0",
-                                           says=rf"following {re.escape(run_folder)}, which has no step yet")  # fmt: skip
+                                           says=rf"following {re.escape(run_folder)}, which has no step to serve yet")  # fmt: skip
         first, second = self.checkpoint("first.ckpt"), self.path("second.npz")
         self.assertEqual(run("convert", first, os.path.join(run_folder, "ckpt-1")).returncode, 0)
         deadline = time.monotonic() + 60

@@ -199,7 +199,8 @@ absl::StatusOr<ExitCode> FollowRemote(const std::string& folder, const OpenCheck
   CASK_ASSIGN_OR_RETURN(const std::unique_ptr<TensorServer> server, TensorServer::Start(source.get(), options));
   const absl::StatusOr<TensorSnapshot> current = source->Current();
   console.out << AddressOf(*server, flags) << ": following " << Printable(folder) << ", "
-              << (current.ok() ? absl::StrCat("at step ", current->version.step) : "which has no step yet") << '\n';
+              << (current.ok() ? absl::StrCat("at step ", current->version.step) : "which has no step to serve yet")
+              << '\n';
   console.out.flush();
   return RunServer(server.get(), console);
 }

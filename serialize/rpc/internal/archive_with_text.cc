@@ -59,8 +59,7 @@ class ArchiveWithText final : public ArchiveReader {
 }  // namespace
 
 std::shared_ptr<const ArchiveReader> WithFileMetadata(std::shared_ptr<const ArchiveReader> archive,
-                                                      FileMetadata file_metadata) {
-  std::vector<std::string> notes = archive->notes();
+                                                      FileMetadata file_metadata, std::vector<std::string> notes) {
   return std::make_shared<ArchiveWithText>(std::move(archive), std::move(file_metadata), std::move(notes));
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,15 +14,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/proto/exchange_service.grpc.pb.h"
+#include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/archive/archive.h"
 #include "tensorcask/serialize/archive/formats/checkpoint_format.h"
-#include "tensorcask/proto/tensor.pb.h"
 #include "tensorcask/serialize/checkpoint/manager.h"
 #include "tensorcask/serialize/rpc/follow_folder.h"
 #include "tensorcask/serialize/rpc/live_tensors.h"
@@ -31,6 +33,7 @@
 #include "tensorcask/tensor/base/crc32c.h"
 #include "tensorcask/tensor/strided/view.h"
 #include "tensorcask/tensor/tensor.h"
+#include "tensorcask/tests/support/faulty_file_system.h"
 #include "tensorcask/tests/support/status_matchers.h"
 #include "tensorcask/tests/support/temp_folder.h"
 
@@ -138,9 +141,6 @@ class PushTest : public ::testing::Test {
   }
   int64_t step() { return live_.Current()->version.step; }
 
-  LiveTensors live_;
-  TensorServerOptions options_;
-  std::unique_ptr<TensorServer> server_;
   static v1::Piece PieceOf(uint32_t item, const std::string& data, uint64_t message_bytes) {
     v1::Piece made;
     made.set_item(item);
@@ -164,6 +164,9 @@ class PushTest : public ::testing::Test {
     return writer->Finish();
   }
 
+  LiveTensors live_;
+  TensorServerOptions options_;
+  std::unique_ptr<TensorServer> server_;
 };
 
 TEST_F(PushTest, ReplacesWhatIsServed) {
@@ -243,9 +246,6 @@ TEST_F(PushTest, IsRefusedPastALimit) {
   EXPECT_EQ(step(), 1);
 }
 
-// What no client of ours sends leaves the old version.
-TEST_F(PushTest, LeavesTheOldVersionIfItBreaks) {
-  Serve();
 // Strings come as messages: their bytes count, and the memory that they take.
 TEST_F(PushTest, OfStringsIsRefusedPastALimit) {
   options_.push_limits.max_file_decoded_bytes = 400;
@@ -289,6 +289,9 @@ TEST_F(PushTest, OfStringsThatFillShapesIsRefusedPastALimit) {
   EXPECT_THAT(four.error_message(), HasSubstr("max_memory_beyond_input is 1000000"));
 }
 
+// What no client of ours sends leaves the old version.
+TEST_F(PushTest, LeavesTheOldVersionIfItBreaks) {
+  Serve();
   const auto stub =
       v1::TensorExchange::NewStub(grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
   v1::PushHeader header;
@@ -398,6 +401,7 @@ TEST_F(FollowFolderTest, ServesTheNewestWholeStep) {
   EXPECT_EQ(NumberOf(archive->Read("w")), 2);
 
   std::filesystem::resize_file(manager.PrefixOf(2) + ".index", 10);  // damaged: step 1 is the newest whole one
+  ASSERT_OK(archive->WaitForNewer(absl::Minutes(1)));
   ASSERT_OK(archive->Refresh());
   EXPECT_EQ(NumberOf(archive->Read("w")), 1);
 }
@@ -417,6 +421,82 @@ TEST_F(FollowFolderTest, KeepsAStepInMemory) {
   EXPECT_EQ(two.version.step, 2);
   EXPECT_EQ(NumberOf(one.tensors->Read("w")), 1);
   EXPECT_EQ(NumberOf(two.tensors->Read("w")), 2);
+}
+
+// A step of many GB takes longer than a client waits.
+TEST_F(FollowFolderTest, ServesTheStepBeforeWhileAStepIsRead) {
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open(folder_.path()));
+  Save(manager, 1);
+  std::atomic<bool> holds{false};
+  FollowFolderOptions options;
+  options.interval = absl::ZeroDuration();
+  const std::unique_ptr<TensorSource> source = FollowFolder(
+      folder_.path(),
+      [&](const std::string& prefix) {
+        for (int i = 0; i < 10000 && holds; ++i) absl::SleepFor(absl::Milliseconds(1));
+        return OpenArchive(prefix, {&format_});
+      },
+      options);
+  ASSERT_OK_AND_ASSIGN(const TensorSnapshot one, source->Current());
+  EXPECT_EQ(one.version.step, 1);
+  Save(manager, 2);
+  holds = true;
+  const absl::Time begin = absl::Now();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_OK_AND_ASSIGN(const TensorSnapshot still, source->Current());
+    EXPECT_EQ(still.version, one.version);
+  }
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(8));
+  holds = false;
+  ASSERT_OK_AND_ASSIGN(const TensorSnapshot two, source->WaitForNewer(one.version, absl::Minutes(1)));
+  EXPECT_EQ(two.version.step, 2);
+}
+
+// A run that begins again saves the same numbers.
+TEST_F(FollowFolderTest, ServesAStepThatIsSavedAgain) {
+  const TempFolder again;
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open(folder_.path()));
+  ASSERT_OK_AND_ASSIGN(CheckpointManager other, CheckpointManager::Open(again.path()));
+  Save(manager, 1);
+  ASSERT_OK(other.Save(1, [](CheckpointWriter& writer) { return writer.Add("w", Number(77)); }));
+  const std::unique_ptr<TensorSource> source = Follow({});
+  ASSERT_OK_AND_ASSIGN(const TensorSnapshot one, source->Current());
+  EXPECT_EQ(NumberOf(one.tensors->Read("w")), 1);
+  for (const char* const end : {".data-00000-of-00001", ".index"}) {
+    std::filesystem::rename(other.PrefixOf(1) + end, manager.PrefixOf(1) + end);
+  }
+  ASSERT_OK_AND_ASSIGN(const TensorSnapshot two, source->Current());
+  EXPECT_EQ(two.version.step, 1);
+  EXPECT_NE(two.version, one.version);
+  EXPECT_EQ(NumberOf(two.tensors->Read("w")), 77);
+}
+
+TEST_F(FollowFolderTest, ChecksAStepOnce) {
+  ASSERT_OK_AND_ASSIGN(CheckpointManager manager, CheckpointManager::Open(folder_.path()));
+  Save(manager, 1);
+  Save(manager, 2);
+  {  // the newest one is damaged
+    std::fstream data(manager.PrefixOf(2) + ".data-00000-of-00001", std::ios::in | std::ios::out);
+    data.put('\x7f');
+  }
+  testing::FaultyFileSystem files(FileSystem::Posix());
+  const auto reads = [&] {
+    int count = 0;
+    for (const auto& record : files.log()) {
+      count += record.operation == testing::FileOperation::kReadAt && absl::StrContains(record.path, ".data-") ? 1 : 0;
+    }
+    return count;
+  };
+  FollowFolderOptions options;
+  options.check = CheckStep::kEverything;
+  options.file_system = &files;
+  const std::unique_ptr<TensorSource> source = Follow(options);
+  ASSERT_OK_AND_ASSIGN(const TensorSnapshot one, source->Current());
+  EXPECT_EQ(one.version.step, 1);
+  const int first = reads();
+  EXPECT_GE(first, 2) << "each step was read";
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(source->Current()->version, one.version);
+  EXPECT_EQ(reads(), first);
 }
 
 // A run saves steps, and keeps only the newest; clients read all the time. Each request is answered, with the elements
