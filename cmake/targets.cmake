@@ -1602,12 +1602,13 @@ tensorcask_room(rpc
     Tensorcask::exchange
     Tensorcask::io
     Tensorcask::proto
+    Tensorcask::protowire
     Tensorcask::rpc_sources
     Tensorcask::strided
     Tensorcask::tensor
     Tensorcask::wire
-    absl::span
     absl::cord
+    absl::span
     absl::status
     absl::statusor
     absl::strings

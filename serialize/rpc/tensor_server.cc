@@ -26,6 +26,7 @@
 #include "tensorcask/serialize/rpc/internal/push_stream.h"
 #include "tensorcask/serialize/rpc/internal/remote_address.h"
 #include "tensorcask/serialize/rpc/internal/watch_stream.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/serialize/rpc/internal/work_queue.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
@@ -178,11 +179,11 @@ TensorServerStats TensorServer::Impl::stats() const {
 
 grpc::ServerUnaryReactor* TensorServer::Impl::List(grpc::CallbackServerContext* context, const v1::ListRequest* request,
                                                    v1::ListResponse* response) {
-  const absl::Status status = [&]() -> absl::Status {
+  const absl::Status status = CatchExceptions([&]() -> absl::Status {
     CASK_RETURN_IF_ERROR(streams_.CheckAccepting());
     CASK_ASSIGN_OR_RETURN(const TensorSnapshot snapshot, source_->Current());
     return rpc::MakePage(snapshot, *request, response);
-  }();
+  });
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(rpc::ToGrpc(status));
   return reactor;
@@ -210,13 +211,13 @@ void TensorServer::Impl::FollowSource() {
   constexpr absl::Duration kTick = absl::Milliseconds(200);
   TensorVersion known;
   while (!ends_) {
-    const absl::StatusOr<TensorSnapshot> newer = source_->WaitForNewer(known, kTick);
-    if (newer.ok()) {
-      known = newer->version;
+    const absl::Status status = CatchExceptions([&]() -> absl::Status {
+      CASK_ASSIGN_OR_RETURN(const TensorSnapshot newer, source_->WaitForNewer(known, kTick));
+      known = newer.version;
       streams_.OfferToAll(known);
-    } else if (!absl::IsDeadlineExceeded(newer.status())) {
-      absl::SleepFor(kTick);
-    }
+      return absl::OkStatus();
+    });
+    if (!status.ok() && !absl::IsDeadlineExceeded(status)) absl::SleepFor(kTick);
   }
 }
 

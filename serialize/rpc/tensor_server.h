@@ -39,8 +39,9 @@ struct TensorServerOptions {
   std::shared_ptr<grpc::ServerCredentials> credentials = nullptr;
   // Allows an address of other hosts without credentials. Every host that reaches it can then read all tensors.
   bool insecure = false;
-  // The memory that all streams together may use for blocks of files, gathered elements and messages. (Tensors that are
-  // in memory already do not count.) Past the limit a stream ends with ResourceExhausted.
+  // The memory that all streams together may use for blocks of files, gathered elements, messages and the lists of
+  // items in requests. (Tensors that are in memory already do not count.) Past the limit a stream ends with
+  // ResourceExhausted.
   uint64_t max_memory_bytes = uint64_t{256} << 20;
   int max_streams = 256;  // at once; one more is refused with ResourceExhausted
   // A stream is ended if its client receives and sends nothing for this long.

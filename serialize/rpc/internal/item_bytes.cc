@@ -207,13 +207,16 @@ absl::StatusOr<std::unique_ptr<ItemBytes>> OpenMessage(const TensorSnapshot& sna
                                                        const ItemRequest& item, DecodeQuota* memory) {
   CASK_ASSIGN_OR_RETURN(Charge charge, Take(snapshot.in_memory ? 0 : ElementBytes(entry), memory));
   DecodedTensor tensor;
-  if (item.slice.has_value()) {
-    CASK_ASSIGN_OR_RETURN(tensor.view, snapshot.tensors->ReadSlice(entry.name, *item.slice));
-  } else {
-    CASK_ASSIGN_OR_RETURN(tensor, ReadForCopy(*snapshot.tensors, entry, /*allow_loss=*/false));
-  }
   EncodeOptions options;
-  options.layout = StoredLayout::kPreserve;
+  if (!item.slice.has_value()) {
+    CASK_ASSIGN_OR_RETURN(tensor, ReadForCopy(*snapshot.tensors, entry, /*allow_loss=*/false));
+    options.layout = StoredLayout::kPreserve;
+  } else if (snapshot.in_memory) {  // a view of memory that is there; ReadSlice would copy it
+    CASK_ASSIGN_OR_RETURN(const DecodedTensor whole, snapshot.tensors->ReadIgnoringBadMetadata(entry.name));
+    CASK_ASSIGN_OR_RETURN(tensor.view, whole.view.Slice(*item.slice));
+  } else {
+    CASK_ASSIGN_OR_RETURN(tensor.view, snapshot.tensors->ReadSlice(entry.name, *item.slice));
+  }
   CASK_ASSIGN_OR_RETURN(const uint64_t size, EncodedSize(tensor.view, tensor.metadata, options));
   CASK_RETURN_IF_ERROR(charge->Add(size));
   CASK_ASSIGN_OR_RETURN(RefPtr<TensorBuffer> message, TensorBuffer::Allocate(size));

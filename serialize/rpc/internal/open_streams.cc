@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/io/decode_quota.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 
 namespace tensorcask::rpc {
 
@@ -73,11 +74,15 @@ void OpenStreams::EndSlowStreams() {
   while (!ends_) {
     changed_.wait_for(lock, tick);
     const auto now = std::chrono::steady_clock::now();
-    ForEach([&](OpenStream* stream) {
-      if (!stream->IsSlow(now, slow_client_)) return;
-      ++counts_.slow;
-      stream->End();
+    const absl::Status ended = CatchExceptions([&] {
+      ForEach([&](OpenStream* stream) {
+        if (!stream->IsSlow(now, slow_client_)) return;
+        ++counts_.slow;
+        stream->End();
+      });
+      return absl::OkStatus();
     });
+    ended.IgnoreError();  // the next look ends them
   }
 }
 

@@ -13,6 +13,7 @@
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/list_page.h"
 #include "tensorcask/serialize/rpc/internal/push_receiver.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::rpc {
@@ -29,17 +30,16 @@ class PushStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>, publi
   }
   void OnReadDone(bool ok) override {
     clock_.Stop();
-    if (!ok) {
-      Finish(ToGrpc(context_->IsCancelled() ? absl::CancelledError("the client has gone") : Complete()));
-      return;
-    }
-    const absl::Status status = Receive();
+    const absl::Status status = CatchExceptions([&]() -> absl::Status {
+      if (ok) return Receive();
+      return context_->IsCancelled() ? absl::CancelledError("the client has gone") : Complete();
+    });
     message_.Clear();
-    if (!status.ok()) {
+    if (ok && status.ok()) {
+      Read();
+    } else {
       Finish(ToGrpc(status));
-      return;
     }
-    Read();
   }
   void OnDone() override {
     server_.streams->Remove(this);

@@ -5,9 +5,10 @@
 #include <mutex>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "tensorcask/serialize/rpc/internal/grpc_status.h"
 #include "tensorcask/serialize/rpc/internal/list_page.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
+#include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask::rpc {
 namespace {
@@ -98,11 +99,16 @@ grpc::ServerWriteReactor<v1::Version>* ServeWatch(TensorSource* source, OpenStre
   const absl::Status accepted = streams->Accept(stream.get());
   if (!accepted.ok()) return new RefusedStream<grpc::ServerWriteReactor<v1::Version>>(accepted);
   // A version that comes between Accept and here has been offered already, and Current returns it or a newer one.
-  const absl::StatusOr<TensorSnapshot> current = source->Current();
-  if (current.ok()) {
-    stream->Offer(current->version);
-  } else if (absl::IsFailedPrecondition(current.status())) {
-    stream->Refuse(current.status());
+  TensorVersion version;
+  const absl::Status status = CatchExceptions([&]() -> absl::Status {
+    CASK_ASSIGN_OR_RETURN(const TensorSnapshot current, source->Current());
+    version = current.version;
+    return absl::OkStatus();
+  });
+  if (status.ok()) {
+    stream->Offer(version);
+  } else if (absl::IsFailedPrecondition(status)) {
+    stream->Refuse(status);
   }
   return stream.release();  // OnDone deletes it
 }

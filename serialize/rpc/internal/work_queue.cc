@@ -16,10 +16,10 @@ WorkQueue::~WorkQueue() {
 void WorkQueue::Add(std::function<void()> work) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    work_.push_back(std::move(work));
     if (threads_.empty()) {
       for (int i = 0; i < num_threads_; ++i) threads_.emplace_back([this] { Run(); });
     }
+    work_.push_back(std::move(work));
   }
   added_.notify_one();
 }

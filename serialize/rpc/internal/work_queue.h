@@ -18,7 +18,7 @@ class WorkQueue {
   // Runs what was added, and ends.
   ~WorkQueue();
 
-  // The first call starts the threads. `work` must not throw.
+  // The first call starts the threads. `work` must not throw; it is not run if Add throws.
   void Add(std::function<void()> work);
 
  private:

@@ -136,7 +136,7 @@ TEST_F(RemoteArchiveTest, ReadsMetadataAloneAndKeepsStrides) {
                               {"text", Tensor::FromValues<std::string>({"a"}), of_text},
                               {"turned", turned, metadata}}));
   TensorServerOptions options;
-  options.max_memory_bytes = 2 << 20;
+  options.max_memory_bytes = (2 << 20) + 4096;  // two pieces, and the items of a request
   Serve(&live_, options);
   const auto archive = Open();
   ASSERT_NE(archive, nullptr);
