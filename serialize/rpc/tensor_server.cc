@@ -24,10 +24,9 @@
 #include "tensorcask/serialize/rpc/internal/open_streams.h"
 #include "tensorcask/serialize/rpc/internal/pull_stream.h"
 #include "tensorcask/serialize/rpc/internal/push_stream.h"
-#include "tensorcask/serialize/rpc/internal/remote_address.h"
 #include "tensorcask/serialize/rpc/internal/watch_stream.h"
-#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/serialize/rpc/internal/work_queue.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -114,18 +113,18 @@ absl::Status TensorServer::Impl::Start() {
         Quoted(options_.address), " is not an address to listen at; wanted HOST:PORT, such as 127.0.0.1:0"));
   }
   const std::string host = options_.address.substr(0, options_.address.rfind(':'));
-  if (options_.credentials == nullptr && !options_.insecure && !rpc::IsLoopback(host)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options_.address,
-                     " is an address of other hosts, and there are no credentials: every host that reaches it could "
-                     "read all tensors. Give credentials, listen at 127.0.0.1, or allow it (insecure)"));
-  }
   static std::once_flag once;
   std::call_once(once, [] {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
   CASK_ASSIGN_OR_RETURN(listener_, rpc::ConnectionListener::Create(options_.address));
+  if (options_.credentials == nullptr && !options_.insecure && !listener_->is_loopback()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options_.address,
+                     " is an address of other hosts, and there are no credentials: every host that reaches it could "
+                     "read all tensors. Give credentials, listen at 127.0.0.1, or allow it (insecure)"));
+  }
   port_ = listener_->port();
   if (options_.credentials != nullptr && !CanServeWith(options_.credentials, host)) {
     return absl::InvalidArgumentError(

@@ -37,6 +37,15 @@ absl::StatusOr<AddressList> Resolve(const std::string& address) {
   return absl::UnavailableError(absl::StrCat("cannot listen at ", address, ": ", gai_strerror(error)));
 }
 
+bool IsLoopbackAddress(const sockaddr& address) {
+  if (address.sa_family == AF_INET6) {
+    const in6_addr& bytes = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&bytes) || (IN6_IS_ADDR_V4MAPPED(&bytes) && bytes.s6_addr[12] == IN_LOOPBACKNET);
+  }
+  return address.sa_family == AF_INET &&
+         ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 // The port of an address of IPv4 or IPv6.
 in_port_t* PortOf(sockaddr_storage* address) {
   return address->ss_family == AF_INET6 ? &reinterpret_cast<sockaddr_in6*>(address)->sin6_port
@@ -72,6 +81,7 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Create(c
   std::unique_ptr<ConnectionListener> listener(new ConnectionListener());
   int error = 0;
   for (const addrinfo* at = addresses->get(); at != nullptr; at = at->ai_next) {
+    listener->is_loopback_ = listener->is_loopback_ && IsLoopbackAddress(*at->ai_addr);
     ScopedDescriptor socket = Listen(*at, &listener->port_);
     if (socket.is_open()) {
       listener->sockets_.push_back(std::move(socket));

@@ -29,6 +29,8 @@ class ConnectionListener {
   ~ConnectionListener() { Stop(); }
 
   int port() const { return port_; }
+  // True if all addresses are of the loopback interface: no other host reaches them.
+  bool is_loopback() const { return is_loopback_; }
   // `take` owns the connection that it gets. Once.
   void Start(std::function<void(int connection)> take);
   // Closes the address; `take` is not called any more. Thread-safe.
@@ -39,6 +41,7 @@ class ConnectionListener {
   void Run(const std::function<void(int connection)>& take) const;
 
   int port_ = 0;
+  bool is_loopback_ = true;
   std::mutex mutex_;
   std::vector<ScopedDescriptor> sockets_;
   ScopedDescriptor wake_;  // an eventfd: the thread ends

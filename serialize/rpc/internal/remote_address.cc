@@ -33,7 +33,9 @@ bool IsPort(absl::string_view text) {
 }  // namespace
 
 bool IsLoopback(absl::string_view host) {
-  return host == "localhost" || host == "[::1]" || host == "::1" || absl::StartsWith(host, "127.");
+  if (host == "localhost" || host == "[::1]" || host == "::1") return true;
+  // Only addresses of numbers: 127.example.org is a name of another host.
+  return absl::StartsWith(host, "127.") && host.find_first_not_of("0123456789.") == absl::string_view::npos;
 }
 
 absl::StatusOr<Address> ParseAddress(const std::string& text) {

@@ -23,7 +23,8 @@ struct Address {
   bool tls = false;
 };
 
-// A host as it stands before ":PORT": this one, by a name or an address of its loopback interface.
+// Whether a host, as it is written before ":PORT", is a name or an address of the loopback interface. Says nothing
+// about what the name resolves to: ConnectionListener::is_loopback does.
 bool IsLoopback(absl::string_view host);
 
 // "grpc://HOST:PORT[/NAME]" or "grpcs://...". Errors: InvalidArgument.

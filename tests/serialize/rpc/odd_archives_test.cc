@@ -1,4 +1,4 @@
-// Servers of archives that throw, that have tensors nobody can read, or that cost memory.
+// Servers of archives that throw, that have tensors nobody can read, or that cost memory; and who may reach a server.
 
 #include <grpcpp/grpcpp.h>
 
@@ -25,7 +25,10 @@
 #include "tensorcask/serialize/exchange/deadline.h"
 #include "tensorcask/serialize/io/decode_quota.h"
 #include "tensorcask/serialize/rpc/follow_folder.h"
+#include "tensorcask/serialize/rpc/internal/connection_listener.h"
 #include "tensorcask/serialize/rpc/internal/item_bytes.h"
+#include "tensorcask/serialize/rpc/internal/remote_address.h"
+#include "tensorcask/serialize/rpc/live_tensors.h"
 #include "tensorcask/serialize/rpc/push_tensors.h"
 #include "tensorcask/serialize/rpc/remote_archive.h"
 #include "tensorcask/serialize/rpc/tensor_server.h"
@@ -230,6 +233,30 @@ TEST(MemoryOfAServerTest, IsChargedForTheItemsOfARequest) {
   options.max_streams = 0;
   ASSERT_OK_AND_ASSIGN(server, TensorServer::Start(&source, options));
   EXPECT_THAT(Pull(*server, request).error_message(), HasSubstr("max_streams is 0"));
+}
+
+TEST(LoopbackTest, IsAnAddressOfNumbers) {
+  for (const char* const host : {"localhost", "127.0.0.1", "127.1", "127.9.9.9", "[::1]", "::1"}) {
+    EXPECT_TRUE(rpc::IsLoopback(host)) << host;
+  }
+  for (const char* const host : {"127.gpu.example.com", "127.0.0.1.example.com", "128.0.0.1", "here", "0.0.0.0", ""}) {
+    EXPECT_FALSE(rpc::IsLoopback(host)) << host;
+  }
+}
+
+TEST(LoopbackTest, IsWhatTheHostResolvesTo) {
+  for (const char* const address : {"localhost:0", "127.0.0.1:0", "127.1:0", "2130706433:0"}) {
+    ASSERT_OK_AND_ASSIGN(const auto listener, rpc::ConnectionListener::Create(address));
+    EXPECT_TRUE(listener->is_loopback()) << address;
+  }
+  LiveTensors live;
+  for (const char* const address : {"0.0.0.0:0", "0:0"}) {
+    ASSERT_OK_AND_ASSIGN(const auto listener, rpc::ConnectionListener::Create(address));
+    EXPECT_FALSE(listener->is_loopback()) << address;
+    TensorServerOptions options;
+    options.address = address;
+    EXPECT_THAT(TensorServer::Start(&live, options), StatusIs(Code::kInvalidArgument, HasSubstr("no credentials")));
+  }
 }
 
 }  // namespace
