@@ -24,8 +24,9 @@ std::string OwnFolder() {
 }  // namespace
 
 absl::Status RunSiblingProgram(const char* program, absl::string_view what, absl::string_view how_to_get, char** argv) {
-  const std::string beside = OwnFolder() + program;
-  execv(beside.c_str(), argv);
+  const std::string folder = OwnFolder();
+  // Without a folder the name alone would be a file of the working folder.
+  if (!folder.empty()) execv((folder + program).c_str(), argv);
   execvp(program, argv);
   const int error = errno;
   if (error != ENOENT) return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", program));
