@@ -166,6 +166,7 @@ struct Source {
   std::string header_value;
   std::map<int32_t, uint64_t> used_bytes;  // as WalkedIndex::used_bytes
   std::map<int32_t, int> new_shards;       // from shard to shard in the new checkpoint, if entries name it
+  std::map<std::string, FileInfo> files;   // with remove_sources: its index and data files, before they were read
 
   // The visit.
   std::unique_ptr<DecodeQuota> memory;
@@ -202,6 +203,8 @@ class Merger {
   absl::Status ForEachKey(Pass pass, Visitor fn);
   absl::StatusOr<bool> Advance(Pass pass, Source* source) const;
   absl::Status AddSource(const std::string& prefix);
+  void Remember(const std::string& path, Source* source) const;
+  bool IsUntouched(const Source& source);
   // For a key of several sources: whether its values can be joined, and the joined value.
   absl::Status CheckJoint(absl::Span<Source* const> same) const;
   absl::StatusOr<std::string> Joined(absl::Span<Source* const> same) const;
@@ -241,9 +244,10 @@ absl::Status Merger::Read(absl::Span<const std::string> paths) {
 }
 
 absl::Status Merger::AddSource(const std::string& prefix) {
+  auto source = std::make_unique<Source>();
+  Remember(checkpoint::IndexPath(prefix), source.get());
   CASK_ASSIGN_OR_RETURN(std::shared_ptr<const ByteSource> file,
                         SourceFile::Create(checkpoint::IndexPath(prefix), options_.file_system));
-  auto source = std::make_unique<Source>();
   source->prefix = prefix;
   CASK_ASSIGN_OR_RETURN(source->index, BundleIndex::Open(std::move(file), options_.limits));
   CASK_RETURN_IF_ERROR(source->index->ForEachEntry([](const CheckpointEntry&) { return absl::OkStatus(); }));
@@ -259,6 +263,13 @@ absl::Status Merger::AddSource(const std::string& prefix) {
   }
   sources_.push_back(std::move(source));
   return absl::OkStatus();
+}
+
+// Describes a file of a source for RemoveSources. One that cannot be described is not removed.
+void Merger::Remember(const std::string& path, Source* source) const {
+  if (!options_.remove_sources) return;
+  const absl::StatusOr<FileInfo> info = DescribeFile(path, options_.file_system);
+  if (info.ok()) source->files[path] = *info;
 }
 
 // Moves to the next entry; false after the last one.
@@ -342,8 +353,12 @@ absl::Status Merger::Check() {
   };
   CASK_RETURN_IF_ERROR(ForEachKey(Pass::kCheck, check));
   for (const std::unique_ptr<Source>& source : sources_) {
-    CASK_RETURN_IF_ERROR(checkpoint::CheckDataFiles(source->prefix, source->header().num_shards, source->used_bytes,
-                                                    options_.file_system));
+    const int num_shards = source->header().num_shards;
+    for (int shard = 0; shard < num_shards; ++shard) {
+      Remember(checkpoint::DataPath(source->prefix, shard, num_shards), source.get());
+    }
+    CASK_RETURN_IF_ERROR(
+        checkpoint::CheckDataFiles(source->prefix, num_shards, source->used_bytes, options_.file_system));
   }
   return absl::OkStatus();
 }
@@ -517,6 +532,26 @@ absl::Status Merger::Publish() {
   return absl::OkStatus();
 }
 
+// Whether all files of the source are those that were read. A note tells if not.
+bool Merger::IsUntouched(const Source& source) {
+  const int num_shards = source.header().num_shards;
+  std::vector<std::string> paths = {checkpoint::IndexPath(source.prefix)};
+  for (int shard = 0; shard < num_shards; ++shard) {
+    paths.push_back(checkpoint::DataPath(source.prefix, shard, num_shards));
+  }
+  for (const std::string& path : paths) {
+    const auto before = source.files.find(path);
+    const absl::StatusOr<FileInfo> now = DescribeFile(path, options_.file_system);
+    const bool is_missing = absl::IsNotFound(now.status());
+    const bool is_same = before == source.files.end() ? is_missing : now.ok() && IsUnchanged(before->second, *now);
+    if (is_same) continue;
+    report_.notes.push_back(absl::StrCat(source.prefix, " is not removed: ", path, " was ",
+                                         is_missing ? "removed" : "replaced", " during the merge"));
+    return false;
+  }
+  return true;
+}
+
 // The index goes first: without it the data files are no longer a checkpoint. A data file stays if the merge did not
 // link it to the new checkpoint, unless it is empty.
 void Merger::RemoveSources() {
@@ -527,14 +562,14 @@ void Merger::RemoveSources() {
     return is_removed;
   };
   for (const std::unique_ptr<Source>& source : sources_) {
-    if (!remove(checkpoint::IndexPath(source->prefix))) continue;
+    if (!IsUntouched(*source) || !remove(checkpoint::IndexPath(source->prefix))) continue;
     if (options_.sync && !SyncFolder(FolderOf(source->prefix), files).ok()) continue;
     const int num_shards = source->header().num_shards;
     for (int shard = 0; shard < num_shards; ++shard) {
       const std::string path = checkpoint::DataPath(source->prefix, shard, num_shards);
-      const absl::StatusOr<FileInfo> info = DescribeFile(path, files);
-      if (!info.ok()) continue;
-      if (source->new_shards.count(shard) != 0 || info->size_bytes == 0) {
+      const auto found = source->files.find(path);
+      if (found == source->files.end()) continue;
+      if (source->new_shards.count(shard) != 0 || found->second.size_bytes == 0) {
         remove(path);
       } else {
         report_.notes.push_back(absl::StrCat(path, " stays: no tensor is in it"));

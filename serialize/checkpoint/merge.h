@@ -35,7 +35,8 @@ struct CheckpointMergeOptions {
   bool sync = true;            // the new checkpoint is durable when MergeCheckpoints returns
   bool overwrite = false;      // as CheckpointWriterOptions::overwrite; the target may not be a source
   bool allow_missing = false;  // skip sources that do not exist; one must exist
-  // After the new checkpoint is published, best effort: the indexes, and the data files that the new checkpoint has.
+  // After the new checkpoint is published, best effort: the indexes, and the data files that the new checkpoint has. A
+  // source of which another program replaced or removed a file meanwhile stays.
   bool remove_sources = false;
   DecodeLimits limits;
 };

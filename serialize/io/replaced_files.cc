@@ -33,6 +33,12 @@ absl::StatusOr<ReplacedFiles> ReplacedFileAt(const std::string& path, FileSystem
   return replaced;
 }
 
+bool IsUnchanged(const FileInfo& before, const FileInfo& now) {
+  const bool is_same_file = before.id.is_known() ? before.id.Is(now.id) : !now.id.is_known();
+  return is_same_file && before.size_bytes == now.size_bytes &&
+         before.modified_unix_seconds == now.modified_unix_seconds;
+}
+
 absl::Status CheckSourcesStay(const ReplacedFiles& replaced, absl::Span<const std::vector<std::string>> sources,
                               FileSystem* file_system) {
   using Key = std::pair<uint64_t, uint64_t>;

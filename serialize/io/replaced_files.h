@@ -38,6 +38,10 @@ absl::StatusOr<bool> HasFileAt(const std::string& path, FileSystem* file_system)
 // Errors: those of HasFileAt.
 absl::StatusOr<ReplacedFiles> ReplacedFileAt(const std::string& path, FileSystem* file_system);
 
+// Whether both describe the same file with the same content, as far as the file system tells: its identity, size and
+// time of change are equal.
+bool IsUnchanged(const FileInfo& before, const FileInfo& now);
+
 // Each element of `sources` has the paths of the files of one archive that the call reads, first the file that lists
 // the others. Files are compared by FileId, so other paths to a file, through links and "..", count.
 // Errors: FailedPrecondition, naming the file, if `replaced` names a file of a source, and the source is not the

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
@@ -42,6 +43,7 @@ using ::tensorcask::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Code = absl::StatusCode;
 
 // ---- Targets and sources --------------------------------------------------------------------------------------------
@@ -215,6 +217,45 @@ TEST(MergeTest, SourcesAreRemovedIndexFirst) {
   EXPECT_OK(MergeCheckpoints({"/c"}, "/n", options));
   ASSERT_OK_AND_ASSIGN(const CheckpointReader left, OpenIn(&memory, "/c"));
   EXPECT_OK(left.Read("c"));
+}
+
+// Another program saves a source again after the merge has read it: what it saved stays, with the files beside it.
+TEST(MergeTest, ASourceThatWasSavedAgainIsNotRemoved) {
+  for (const absl::string_view saved : {".index", ".data-00000-of-00001"}) {
+    SCOPED_TRACE(saved);
+    MemoryFileSystem memory;
+    SaveIn(&memory, "/a", {{"a", Tensor::Scalar<float>(1)}});
+    SaveIn(&memory, "/b", {{"b", Tensor::Scalar<float>(1)}});
+    SaveIn(&memory, "/again", {{"a", Tensor::Scalar<float>(2)}});
+    FaultyFileSystem files(&memory);
+    files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
+      if (operation != FileOperation::kRename || !absl::EndsWith(path, "-> /m.index")) return;
+      memory.Rename(absl::StrCat("/again", saved), absl::StrCat("/a", saved), FileSystem::OnExisting::kReplace);
+    });
+    CheckpointMergeOptions options = On(&files);
+    options.remove_sources = true;
+    ASSERT_OK_AND_ASSIGN(const CheckpointMergeReport report, MergeCheckpoints({"/a", "/b"}, "/m", options));
+    EXPECT_THAT(report.removed, ElementsAre("/b.index", "/b.data-00000-of-00001"));
+    EXPECT_THAT(report.notes,
+                ElementsAre(absl::StrCat("/a is not removed: /a", saved, " was replaced during the merge")));
+    EXPECT_TRUE(memory.Find("/a.index") != nullptr);
+    EXPECT_TRUE(memory.Find("/a.data-00000-of-00001") != nullptr);
+  }
+}
+
+TEST(MergeTest, ASourceThatWasRemovedMeanwhileKeepsItsOtherFiles) {
+  MemoryFileSystem memory;
+  SaveIn(&memory, "/a", {{"a", Tensor::Scalar<float>(1)}});
+  FaultyFileSystem files(&memory);
+  files.SetHook([&](int64_t, FileOperation operation, const std::string& path) {
+    if (operation == FileOperation::kRename && absl::EndsWith(path, "-> /m.index")) memory.Remove("/a.index");
+  });
+  CheckpointMergeOptions options = On(&files);
+  options.remove_sources = true;
+  ASSERT_OK_AND_ASSIGN(const CheckpointMergeReport report, MergeCheckpoints({"/a"}, "/m", options));
+  EXPECT_THAT(report.removed, IsEmpty());
+  EXPECT_THAT(report.notes, ElementsAre("/a is not removed: /a.index was removed during the merge"));
+  EXPECT_TRUE(memory.Find("/a.data-00000-of-00001") != nullptr);
 }
 
 TEST(MergeTest, AnOldTargetIsReplacedOnlyIfAsked) {
