@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "tensorcask/serialize/checkpoint/unlisted_data.h"
 #include "tensorcask/serialize/io/files.h"
+#include "tensorcask/serialize/io/replaced_files.h"
 #include "tensorcask/serialize/object_store/object_store.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tools/tool_files.h"
@@ -25,7 +26,7 @@ absl::Status AddDataFiles(const std::string& folder, std::vector<StoreLeftover>*
     const absl::StatusOr<FileInfo> info = DescribeFile(leftover.path, ToolFiles());
     if (absl::IsNotFound(info.status())) continue;  // it was removed meanwhile, or is a folder of that name
     CASK_RETURN_IF_ERROR(info.status());
-    leftover.size_bytes = info->size_bytes;
+    leftover.file = *info;
     const bool is_known = info->modified_unix_seconds != 0;
     leftover.since = is_known ? absl::FromUnixSeconds(info->modified_unix_seconds) : absl::InfiniteFuture();
     found->push_back(std::move(leftover));
@@ -66,6 +67,10 @@ absl::Status RemoveStoreLeftover(const StoreLeftover& leftover) {
         absl::StrCat(leftover.path, ": was not removed, because its index exists now: ", index));
   }
   if (!absl::IsNotFound(info.status())) return info.status();
+  CASK_ASSIGN_OR_RETURN(const FileInfo now, DescribeFile(leftover.path, ToolFiles()));
+  if (!IsUnchanged(leftover.file, now)) {
+    return absl::FailedPreconditionError(absl::StrCat(leftover.path, ": was not removed, because it was saved again"));
+  }
   return RemoveFile(leftover.path, ToolFiles(), "remove");
 }
 

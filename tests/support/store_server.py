@@ -36,6 +36,7 @@ class StoreServer:
         self.stored = {}  # by "bucket/key"
         self.uploads = {}  # by upload id
         self.seen = []  # (method, path with its query)
+        self.before = lambda method, path: None  # called with each of them before it is answered
         self.refused = {}  # (status, code, words) for every request, by bucket
         self.lock = threading.Lock()
         self._http = _Http(("127.0.0.1", 0), type("Bound", (_Handler,), {"store": self}))
@@ -85,6 +86,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def target(self):
         self.store.seen.append((self.command, self.path))
+        self.store.before(self.command, self.path)
         path, _, query = self.path.partition("?")
         return urllib.parse.unquote(path)[1:], dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
 

@@ -145,6 +145,20 @@ class ObjectStore(Archives):
                              sorted(["bucket/run/deeper/y"] + ["bucket/run/new-upload"] * (left > 0)))  # fmt: skip
             self.tool("verify", "s3://bucket/run/whole")
 
+    def test_data_that_was_saved_again_stays(self):
+        self.make_leftovers()
+
+        # A save under the old name, of which the index is still missing when the data file is about to be removed.
+        def save_again(method, path):
+            if (method, path) == ("HEAD", "/bucket/run/old.index"):
+                self.store.put("bucket/run/old.data-00000-of-00001", b"y" * 1000)
+
+        self.store.before = save_again
+        done = self.tool("clean", "--delete", "s3://bucket/run", code=1)
+        self.assertIn("s3://bucket/run/old.data-00000-of-00001: was not removed, because it was saved again", done.stderr)
+        self.assertEqual(self.store.objects["bucket/run/old.data-00000-of-00001"], b"y" * 1000)
+        self.assertIn("1 file removed", done.stdout)
+
     def test_ages(self):
         self.store.start_upload("bucket/run/x", days_old=1)
         for age, code in (("23h", 0), ("1439min", 0), ("86000s", 0), ("0", 0), ("1w", 2), ("", 2), ("-1d", 2), ("d", 2)):

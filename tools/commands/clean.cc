@@ -172,7 +172,7 @@ absl::Status FindInStore(const std::string& folder, absl::Duration older_than, s
     const bool is_old = is_known && now - leftover.since >= older_than;
     Found found;
     found.path = leftover.path;
-    found.size_bytes = leftover.size_bytes;
+    found.size_bytes = leftover.file.size_bytes;
     if (is_known) found.age_seconds = std::max<int64_t>(0, absl::ToInt64Seconds(now - leftover.since));
     found.state = is_upload ? "unfinished upload" : "data without an index";
     found.explanation = absl::StrCat(found.state, is_old ? "" : ", not old enough: its writer may live");
