@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kTokenBytes = 16;
 constexpr int kHeaderBytes = 16 << 10;
-constexpr int kSeconds = 10;  // for a request, and between two
+constexpr int kSeconds = 10;  // between two bytes, and between two requests
 constexpr timeval kTick = {0, 100000};
 
 template <auto Free>
@@ -105,16 +105,26 @@ class EventServer final : public PageServer {
                                absl::string_view(text) == absl::StrCat(scheme, "localhost", port_));
   }
 
+  // Whether another site sent the request. The file through which a browser comes to the page is another site to it, so
+  // the page itself may be opened from anywhere: whoever does that knows the token.
+  static bool IsOfOtherSite(const evkeyvalq* headers, const std::string& path) {
+    const auto header = [&](const char* name) -> absl::string_view {
+      const char* const text = evhttp_find_header(headers, name);
+      return text == nullptr ? "" : text;
+    };
+    const absl::string_view site = header("Sec-Fetch-Site");
+    if (site.empty() || site == "same-origin" || site == "none") return false;
+    return path != "/" || header("Sec-Fetch-Mode") != "navigate" || header("Sec-Fetch-Dest") != "document";
+  }
+
   // Why a request is refused; code 200: it is not.
-  PageAnswer Check(evhttp_request* request, const std::map<std::string, std::string>& query) const {
+  PageAnswer Check(evhttp_request* request, const std::string& path,
+                   const std::map<std::string, std::string>& query) const {
     const evkeyvalq* const headers = evhttp_request_get_input_headers(request);
     const char* const origin = evhttp_find_header(headers, "Origin");
-    const char* const site = evhttp_find_header(headers, "Sec-Fetch-Site");
     if (!IsOurs(evhttp_find_header(headers, "Host"), "")) return {421, "text/plain", "another host is meant\n"};
     if (origin != nullptr && !IsOurs(origin, "http://")) return {403, "text/plain", "asked by another site\n"};
-    if (site != nullptr && absl::string_view(site) != "same-origin" && absl::string_view(site) != "none") {
-      return {403, "text/plain", "asked by another site\n"};
-    }
+    if (IsOfOtherSite(headers, path)) return {403, "text/plain", "asked by another site\n"};
     const auto token = query.find("token");
     if (token == query.end() || !SameSecret(token->second, token_)) {
       return {403, "text/plain", "wrong token: open the address that tensorcask browse printed\n"};
@@ -134,7 +144,7 @@ class EventServer final : public PageServer {
         query[one->key] = one->value;
       evhttp_clear_headers(&pairs);
     }
-    PageAnswer answer = Check(request, query);
+    PageAnswer answer = Check(request, path, query);
     if (answer.code == 200) answer = answer_(path, query);
     evkeyvalq* const headers = evhttp_request_get_output_headers(request);
     const std::pair<const char*, const char*> always[] = {

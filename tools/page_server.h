@@ -6,8 +6,8 @@
 //
 // libevent speaks HTTP. Only a request with the token of the address gets an answer, and only GET and HEAD. The Host of
 // a request must be that of the address, so that no name that leads to this machine (DNS rebinding) reaches the server;
-// its Origin, if it has one, must be the same. A request has 16 KiB of headers at most, no body, and 10 seconds. When
-// the process has no descriptors left, new connections wait.
+// its Origin, if it has one, must be the same. A request has 16 KiB of headers at most, no body, and 10 seconds between
+// two bytes. When the process has no descriptors left, new connections wait.
 
 #ifndef TENSORCASK_TOOLS_PAGE_SERVER_H_
 #define TENSORCASK_TOOLS_PAGE_SERVER_H_

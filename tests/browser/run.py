@@ -219,7 +219,12 @@ class Browse(Page):
             self.assertEqual(self.ask(good, headers={"Host": host})[0], 421, host)
         for origin in ("http://evil.example", "null", f"https://127.0.0.1:{self.port}"):
             self.assertEqual(self.ask(good, headers={"Origin": origin})[0], 403, origin)
-        self.assertEqual(self.ask(good, headers={"Sec-Fetch-Site": "cross-site"})[0], 403)
+        navigation = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        self.assertEqual(self.ask(good, headers=navigation)[0], 200)
+        self.assertEqual(self.ask("/", headers=navigation)[0], 403)
+        for target, dropped in ((good, "Sec-Fetch-Mode"), (good, "Sec-Fetch-Dest"), (f"/values?tensor=0&start=0&length=1&token={self.token}", "")):
+            headers = {name: value for name, value in navigation.items() if name != dropped}
+            self.assertEqual(self.ask(target, headers=headers)[0], 403, (target, dropped))
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
             self.assertGreaterEqual(self.ask(good, method)[0], 400, method)
 
@@ -255,6 +260,29 @@ class Browse(Page):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         self.assertGreater(len(idle), 900)
         self.assertEqual(self.ask(f"/?token={self.token}")[0], 200)
+
+    def test_the_browser_of_the_user_gets_to_the_page(self):
+        with open(self.path("xdg-open"), "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\necho "$1" > "$OPENED.new"; mv "$OPENED.new" "$OPENED"\n')
+        os.chmod(self.path("xdg-open"), 0o700)
+        environment = dict(os.environ, DISPLAY=":0", OPENED=self.path("opened"), PATH=self.folder.name + ":" + os.environ["PATH"])
+        with subprocess.Popen([TOOL, "browse", self.path("model.safetensors")], env=environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as server:  # fmt: skip
+            try:
+                end = time.monotonic() + 10
+                while not os.path.exists(self.path("opened")):
+                    self.assertLess(time.monotonic(), end, "no browser is started")
+                    time.sleep(0.05)
+                with open(self.path("opened"), encoding="utf-8") as file:
+                    self.browser.get("file://" + urllib.parse.quote(file.read().strip()))
+                while not self.browser.current_url.startswith("http://127.0.0.1:"):
+                    self.assertLess(time.monotonic(), end, "the file does not lead to the page")
+                    time.sleep(0.05)
+                while self.script("return document.documentElement.dataset.ready") is None:
+                    self.assertLess(time.monotonic(), end, self.text("body"))
+                    time.sleep(0.05)
+            finally:
+                server.terminate()
 
     def test_ctrl_c_ends_it(self):
         server = subprocess.Popen([TOOL, "browse", "--no-open", self.path("model.safetensors")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
