@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/archive/formats/all_formats.h"
+#include "tensorcask/serialize/archive/formats/records_format.h"
 #include "tensorcask/serialize/archive/similar_names.h"
 #include "tensorcask/serialize/io/damage_mark.h"
 #include "tensorcask/serialize/io/decode_limits.h"
@@ -81,6 +82,14 @@ void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Conso
     console.err << "tensorcask " << command << ": note: " << Printable(input.path()) << ": " << EscapeControls(note)
                 << '\n';
   }
+}
+
+void NoteLeftOut(absl::string_view command, const ArchiveReader& input, Console& console) {
+  std::vector<std::string> notes;
+  for (const std::string& sentence : NotHeldBesideTensors(input, RecordsArchiveFormat())) {
+    notes.push_back(absl::StrCat("left out: ", sentence));
+  }
+  PrintNotes(command, notes, console);
 }
 
 void PrintNotes(absl::string_view command, const std::vector<std::string>& notes, Console& console) {

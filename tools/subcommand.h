@@ -59,6 +59,9 @@ absl::StatusOr<std::optional<DecodedTensor>> ReadUnlessLost(absl::string_view co
                                                             Console& console);
 // What the file has besides tensors and, with --lenient, what breaks a rule of its format, on console.err.
 void NoteOverlooked(absl::string_view command, const ArchiveReader& input, Console& console);
+// A line "tensorcask cat: left out: ..." on console.err for what records cannot hold: the metadata of the file, and the
+// values beside its tensors.
+void NoteLeftOut(absl::string_view command, const ArchiveReader& input, Console& console);
 // A line "tensorcask convert: SENTENCE" on console.err for each note.
 void PrintNotes(absl::string_view command, const std::vector<std::string>& notes, Console& console);
 // A line "removed: FILE" for each file of an older archive that a command removed, or "would remove: FILE".

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/internal/dry_file_system.h"
 #include "tensorcask/serialize/payload/payload_options.h"
+#include "tensorcask/serialize/values/value.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
@@ -34,6 +35,25 @@ ArchiveEntry ConversionItem::to() const {
   if (!keep_strides) entry.strides.clear();
   if (!keep_shard) entry.shard.reset();
   return entry;
+}
+
+std::vector<std::string> NotHeldBesideTensors(const ArchiveReader& source, const ArchiveFormat& target) {
+  if (const absl::StatusOr<ValueTree> values = source.Values(); values.ok() && source.file_metadata().empty()) {
+    const bool is_empty = values->empty() || (values->root().kind() == ValueKind::kMap && values->root().size() == 0);
+    if (is_empty) return {};  // no plan of all tensors is needed to tell
+  }
+  ConvertOptions options;
+  options.allow_loss = true;
+  absl::StatusOr<ConversionPlan> plan = PlanConversion({&source}, target, options);
+  if (!plan.ok()) {
+    return {absl::StrCat(source.path(), ": the values beside the tensors stay behind: ", plan.status().message())};
+  }
+  std::vector<std::string> sentences = std::move(plan->notes);
+  for (ConvertLoss& loss : plan->losses) {
+    const bool is_beside = loss.kind == ConvertLoss::Kind::kFileMetadata || loss.kind == ConvertLoss::Kind::kValue;
+    if (is_beside) sentences.push_back(std::move(loss.message));
+  }
+  return sentences;
 }
 
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,

@@ -195,6 +195,10 @@ absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* co
                                               const ArchiveFormat& target, const ConvertOptions& options = {},
                                               const NewFile& file = {});
 
+// What a file of `target` cannot hold of the metadata of `source` and of the values beside its tensors, as sentences:
+// what such a plan with allow_loss says of them. For copies that are not made by a plan.
+std::vector<std::string> NotHeldBesideTensors(const ArchiveReader& source, const ArchiveFormat& target);
+
 // Declares, adds and finishes. Errors: those of the sources and the writer; FailedPrecondition if a file of a source
 // would be lost (CheckSourcesStay); Cancelled.
 absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const ConvertOptions& options,

@@ -10,12 +10,13 @@
 
 namespace tensorcask {
 
-absl::Status ServeClient::List(absl::FunctionRef<absl::Status(ServedTensor)> fn) const {
+absl::Status ServeClient::List(absl::FunctionRef<absl::Status(ServedTensor)> fn,
+                               absl::FunctionRef<absl::Status(const std::string&)> on_note) const {
   ServeRequest request;
   request.topic = serve::kListTopic;
   request.tensors.push_back(serve::EncodeVersion());
   CASK_ASSIGN_OR_RETURN(const std::vector<DecodedTensor> reply, transport_(std::move(request)));
-  return AsDataLoss(serve::DecodeList(reply, fn), absl::StrCat(server_, ": the server's list"));
+  return AsDataLoss(serve::DecodeList(reply, fn, on_note), absl::StrCat(server_, ": the server's list"));
 }
 
 absl::StatusOr<DecodedTensor> ServeClient::Pull(const ServedTensor& tensor) const {

@@ -2,10 +2,12 @@
 //
 //   ServeClient client("unix:/run/x.sock", [&](ServeRequest request) { return ... });   // the transport
 //   std::vector<ServedTensor> list;
-//   CASK_RETURN_IF_ERROR(client.List([&](ServedTensor tensor) {
-//     list.push_back(std::move(tensor));
-//     return absl::OkStatus();
-//   }));
+//   CASK_RETURN_IF_ERROR(client.List(
+//       [&](ServedTensor tensor) {
+//         list.push_back(std::move(tensor));
+//         return absl::OkStatus();
+//       },
+//       [](const std::string& note) { return absl::OkStatus(); }));
 //   CASK_ASSIGN_OR_RETURN(DecodedTensor w, client.Pull(list[0]));
 //
 // serialize/archive/formats/served_format.h is a client over a Unix socket: it opens "unix:SOCKET" as other formats
@@ -39,11 +41,12 @@ class ServeClient {
   // `server` names the server in the client's own errors.
   ServeClient(std::string server, Transport transport) : server_(std::move(server)), transport_(std::move(transport)) {}
 
-  // Calls fn(tensor) for each tensor of the server, sorted by name (as unsigned bytes); each name comes once. After an
-  // error, discard the tensors that fn received.
-  // Errors: those of the transport, the server and fn; Unimplemented, with both versions, if the server speaks another
-  // version of the protocol; DataLoss for a list that breaks the rules of FORMAT.md.
-  absl::Status List(absl::FunctionRef<absl::Status(ServedTensor)> fn) const;
+  // Calls fn(tensor) for each tensor of the server, sorted by name (as unsigned bytes); each name comes once. Then
+  // calls on_note(note) for each sentence on what the server does not offer of its files. After an error, discard what
+  // they received. Errors: those of the transport, the server, fn and on_note; Unimplemented, with both versions, if
+  // the server speaks another version of the protocol; DataLoss for a list that breaks the rules of FORMAT.md.
+  absl::Status List(absl::FunctionRef<absl::Status(ServedTensor)> fn,
+                    absl::FunctionRef<absl::Status(const std::string&)> on_note) const;
 
   // The tensor, with its metadata; or a part of it, row-major and without metadata.
   // Errors: those of the transport and the server; DataLoss if the answer has another dtype or shape than `tensor`;

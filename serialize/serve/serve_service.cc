@@ -11,7 +11,8 @@
 
 namespace tensorcask {
 
-absl::StatusOr<ServeService> ServeService::Create(std::vector<ServedTensor> tensors, const ServedTensors* source) {
+absl::StatusOr<ServeService> ServeService::Create(std::vector<ServedTensor> tensors, const ServedTensors* source,
+                                                  std::vector<std::string> notes) {
   ServeService service(source);
   for (const ServedTensor& tensor : tensors) {
     const size_t index = service.indices_.size();
@@ -22,9 +23,10 @@ absl::StatusOr<ServeService> ServeService::Create(std::vector<ServedTensor> tens
     service.list_bytes_ += kRowBytes + tensor.name.size() + tensor.encoding.size() +
                            sizeof(int64_t) * (static_cast<uint64_t>(tensor.shape.rank()) + tensor.strides.size());
   }
+  for (const std::string& note : notes) service.list_bytes_ += note.size() + 1;
   std::sort(tensors.begin(), tensors.end(),
             [](const ServedTensor& a, const ServedTensor& b) { return a.name < b.name; });
-  CASK_ASSIGN_OR_RETURN(service.list_, serve::EncodeList(tensors));
+  CASK_ASSIGN_OR_RETURN(service.list_, serve::EncodeList(tensors, std::move(notes)));
   return service;
 }
 

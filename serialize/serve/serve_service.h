@@ -40,9 +40,10 @@ class ServedTensors {
 
 class ServeService {
  public:
-  // `source` must outlive the service.
+  // `source` must outlive the service. Clients get `notes`: sentences on what is not offered of the files.
   // Errors: AlreadyExists if two tensors have one name.
-  static absl::StatusOr<ServeService> Create(std::vector<ServedTensor> tensors, const ServedTensors* source);
+  static absl::StatusOr<ServeService> Create(std::vector<ServedTensor> tensors, const ServedTensors* source,
+                                             std::vector<std::string> notes = {});
 
   size_t num_tensors() const { return indices_.size(); }
 

@@ -135,11 +135,11 @@ class AttacksOnReceivers(Attack):
 
     # ---- Servers that lie -------------------------------------------------------------------------------------------
 
-    def serve_list(self, rows, shared=None, version=1):
-        """A server that answers "list" with these rows, and every "pull" with a scalar, or with the file `shared`."""
+    def serve_list(self, rows, shared=None, version=1, notes=()):
+        """A server that answers "list" with these rows and notes, and every "pull" with a scalar, or with the file `shared`."""
         def reply(client, number, request):
             if b"list" in request:
-                return liar.list_reply(number, rows, version)
+                return liar.list_reply(number, rows, version, notes)
             if shared is None:
                 return liar.message(3, number, b"", number, [b"\x08\x01\x12\x00\x22\x04abcd"])
             count = os.fstat(shared).st_size // 4
@@ -162,6 +162,8 @@ class AttacksOnReceivers(Attack):
             self.assert_answered_in_ascii(("ls", "--json"), ("ls",), ("ls", "--tree"))
             self.serve_list([(good[0], text, *good[2:])])
             self.assert_answered_in_ascii(("ls", "--json"), ("ls",))
+            self.serve_list([good], notes=[text])
+            self.assert_answered_in_ascii(("ls", "--json"), ("ls",), ("verify",), ("stats",))
         for column in range(5):
             for number in (-(1 << 63), -2, 1 << 62, (1 << 63) - 1):
                 numbers = [*good[2][:column], number, *good[2][column + 1:]]

@@ -62,13 +62,14 @@ def ask_for_list(sequence, version=1):
 LIST = ask_for_list(1)
 
 
-def list_reply(number, rows, version=1):
-    """The list of rows (name, encoding, five numbers, sizes): the same section."""
+def list_reply(number, rows, version=1, notes=()):
+    """The list of rows (name, encoding, five numbers, sizes), and notes: the same section."""
     return message(3, number, b"", number, [
         int64_tensor([], [version]), strings_tensor([len(rows)], [row[0] for row in rows]),
         strings_tensor([len(rows)], [row[1] for row in rows]),
         int64_tensor([len(rows), 5], [value for row in rows for value in row[2]]),
         int64_tensor([sum(len(row[3]) for row in rows)], [size for row in rows for size in row[3]]),
+        strings_tensor([len(notes)], notes),
     ])  # fmt: skip
 
 

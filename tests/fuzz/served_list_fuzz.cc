@@ -60,23 +60,27 @@ TensorView AnyNumbers(FuzzInput* input, const TensorShape& shape) {
 
 std::vector<DecodedTensor> AnyReply(FuzzInput* input) {
   const int64_t count = input->Int(0, 6);
-  std::vector<DecodedTensor> reply(5);
+  std::vector<DecodedTensor> reply(6);
   const int64_t version = input->Int(0, 31) == 0 ? input->AnyInt() : serve::kVersion;
   reply[0].view = Tensor::Scalar<int64_t>(version);
   reply[1].view = AnyStrings(input, count);
   reply[2].view = AnyStrings(input, count);
   reply[3].view = AnyNumbers(input, TensorShape({count, input->Int(0, 31) == 0 ? 4 : 5}));
   reply[4].view = AnyNumbers(input, AnyShape(input, input->Int(0, 20)));
-  if (input->Int(0, 31) == 0) reply.resize(static_cast<size_t>(input->Int(0, 6)));
+  reply[5].view = AnyStrings(input, input->Int(0, 3));
+  if (input->Int(0, 31) == 0) reply.resize(static_cast<size_t>(input->Int(0, 7)));
   return reply;
 }
 
 absl::StatusOr<std::vector<ServedTensor>> Decode(absl::Span<const DecodedTensor> reply) {
   std::vector<ServedTensor> list;
-  CASK_RETURN_IF_ERROR(serve::DecodeList(reply, [&](ServedTensor tensor) {
-    list.push_back(std::move(tensor));
-    return absl::OkStatus();
-  }));
+  CASK_RETURN_IF_ERROR(serve::DecodeList(
+      reply,
+      [&](ServedTensor tensor) {
+        list.push_back(std::move(tensor));
+        return absl::OkStatus();
+      },
+      [](const std::string&) { return absl::OkStatus(); }));
   return list;
 }
 
@@ -108,7 +112,7 @@ void CheckService(const std::vector<ServedTensor>& list, FuzzInput* input) {
 void Run(FuzzInput input) {
   const absl::StatusOr<std::vector<ServedTensor>> list = Decode(AnyReply(&input));
   if (!list.ok()) return;
-  const absl::StatusOr<std::vector<DecodedTensor>> again = serve::EncodeList(*list);
+  const absl::StatusOr<std::vector<DecodedTensor>> again = serve::EncodeList(*list, {"a note"});
   FUZZ_CHECK(again.ok(), again.status().ToString());
   const absl::StatusOr<std::vector<ServedTensor>> same = Decode(*again);
   FUZZ_CHECK(same.ok() && same->size() == list->size(), same.status().ToString());

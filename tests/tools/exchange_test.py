@@ -180,6 +180,25 @@ class Exchange(Scratch):
         self.assert_one_line(run("ls", served), 1, "sock")
         self.assert_one_line(run("serve", tagged, tagged, "--unix", self.path("sock")), 2, 'two tensors are called "w"')
 
+    def test_metadata_that_does_not_go_along_is_said(self):
+        header = b'{"__metadata__":{"epoch":"3"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
+        path = self.path("m.safetensors")
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + b"\1\2")
+        sentence = f"{path}: the file has metadata (\"epoch\"), which a records file cannot hold\n"
+        receiver = self.listening("recv", self.path("received.safetensors"))
+        done = run("send", path, "--unix", self.path("sock"))
+        self.assertEqual((done.returncode, done.stderr), (0, "tensorcask send: left out: " + sentence))
+        self.assertEqual(receiver.wait(60), 0, receiver.stderr.read())
+        done = subprocess.run([TOOL, "cat", path], capture_output=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, "tensorcask cat: left out: " + sentence))
+        server = self.listening("serve", path)
+        done = run("convert", "unix:" + self.path("sock"), self.path("served.safetensors"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("not served: " + sentence, done.stderr)
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.communicate(timeout=60)[1], "tensorcask serve: not served: " + sentence)
+
     def test_serve_says_what_it_overlooked(self):
         path = self.path("w.safetensors")
         header = json.dumps({"w": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}).encode()
@@ -187,7 +206,7 @@ class Exchange(Scratch):
             file.write(struct.pack("<Q", len(header)) + header + b"\1\2\0\0\0\0")
         server = self.listening("serve", "--lenient", path)
         server.send_signal(signal.SIGTERM)
-        self.assertRegex(server.communicate(timeout=60)[1], r"^tensorcask serve: note: .*: 4 bytes behind the last tensor")
+        self.assertRegex(server.communicate(timeout=60)[1], r"^tensorcask serve: .*: 4 bytes behind the last tensor")
 
     def test_a_checkpoint_without_its_data_is_not_served(self):
         prefix = self.checkpoint()

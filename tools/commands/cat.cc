@@ -38,6 +38,7 @@ absl::StatusOr<ExitCode> Cat(const CatFlags& flags, Console& console) {
   NoteAllUnmatched("cat", "--exclude ", flags.exclude, input->entries(), console);
   CASK_ASSIGN_OR_RETURN(const std::vector<const ArchiveEntry*> selected,
                         SelectReadable("cat", *input, flags.include, flags.exclude, flags.allow_loss, console));
+  NoteLeftOut("cat", *input, console);
   CatchInterrupts();
   DescriptorSink sink(STDOUT_FILENO, "stdout", [] { return !Interrupted(); });
   RecordWriter writer(&sink);

@@ -168,6 +168,7 @@ absl::StatusOr<ExitCode> Send(const SendFlags& flags, Console& console) {
   CASK_RETURN_IF_ERROR(CheckMatched(operands.globs, {input.get()}));
   CASK_ASSIGN_OR_RETURN(const Selection selected,
                         SelectReadable("send", *input, operands.globs, flags.exclude, flags.allow_loss, console));
+  if (operands.address.empty()) NoteLeftOut("send", *input, console);
   CatchInterrupts();
   const absl::StatusOr<size_t> sent = operands.address.empty()
                                           ? SendToSocket(*input, selected, flags, console)

@@ -61,6 +61,7 @@ absl::StatusOr<ExitCode> ServeAtSocket(std::vector<ArchiveService::Source> sourc
                                        Console& console) {
   const absl::StatusOr<std::unique_ptr<ArchiveService>> service = ArchiveService::Create(std::move(sources));
   if (!service.ok()) return NameFiles(service.status());
+  PrintNotes("serve", (*service)->notes(), console);
   CatchInterrupts();
   ServerOptions options;
   options.timeout = socket.timeout();
@@ -104,7 +105,7 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
     source.prefix = named.name;
     if (!named.name.empty() && !absl::EndsWith(named.name, "/")) source.prefix += "/";
     CASK_ASSIGN_OR_RETURN(source.archive, OpenInput(named.path, flags.input));
-    NoteOverlooked("serve", *source.archive, console);
+    if (!flags.listen.address.empty()) NoteOverlooked("serve", *source.archive, console);
     for (const ArchiveEntry& entry : source.archive->entries()) {
       absl::Status status = source.archive->CheckReadable(entry);
       has_readable = has_readable || status.ok();
@@ -113,11 +114,11 @@ absl::StatusOr<ExitCode> Serve(const ServeFlags& flags, Console& console) {
     sources.push_back(std::move(source));
   }
   if (!has_readable && !not_served.empty()) return not_served[0];
+  if (flags.listen.address.empty()) return ServeAtSocket(std::move(sources), flags.socket, console);
   for (const absl::Status& status : not_served) {
     console.err << "tensorcask serve: not served: " << EscapeControls(status.message()) << '\n';
   }
-  return flags.listen.address.empty() ? ServeAtSocket(std::move(sources), flags.socket, console)
-                                      : ServeRemote(std::move(sources), flags, console);
+  return ServeRemote(std::move(sources), flags, console);
 }
 
 }  // namespace

@@ -4,16 +4,33 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
+#include "tensorcask/serialize/archive/formats/records_format.h"
 #include "tensorcask/serialize/serve/served_tensor.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
 namespace tensorcask {
+
+namespace {
+
+void AddNotes(const ArchiveReader& archive, std::vector<std::string>* notes) {
+  for (const std::string& note : archive.notes()) notes->push_back(absl::StrCat(archive.path(), ": ", note));
+  for (std::string& sentence : NotHeldBesideTensors(archive, RecordsArchiveFormat())) {
+    notes->push_back(absl::StrCat("not served: ", sentence));
+  }
+  for (const ArchiveEntry& entry : archive.entries()) {
+    const absl::Status status = archive.CheckReadable(entry);
+    if (!status.ok()) notes->push_back(absl::StrCat("not served: ", status.message()));
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ArchiveService>> ArchiveService::Create(std::vector<Source> sources) {
   auto service = std::make_unique<ArchiveService>();
   service->sources_ = std::move(sources);
   std::vector<ServedTensor> list;
   for (const Source& source : service->sources_) {
+    AddNotes(*source.archive, &service->notes_);
     for (const ArchiveEntry& info : source.archive->entries()) {
       if (!info.read_status.ok()) continue;
       ServedTensor tensor;
@@ -29,7 +46,7 @@ absl::StatusOr<std::unique_ptr<ArchiveService>> ArchiveService::Create(std::vect
       service->entries_.push_back({source.archive.get(), &info});
     }
   }
-  CASK_ASSIGN_OR_RETURN(service->service_, ServeService::Create(std::move(list), service.get()));
+  CASK_ASSIGN_OR_RETURN(service->service_, ServeService::Create(std::move(list), service.get(), service->notes_));
   return service;
 }
 

@@ -38,11 +38,13 @@ class ArchiveService final : public Service, private ServedTensors {
     std::unique_ptr<ArchiveReader> archive;
   };
 
-  // Tensors that cannot be read (ArchiveEntry::read_status) are not served.
   // Errors: AlreadyExists if two tensors have one name.
   static absl::StatusOr<std::unique_ptr<ArchiveService>> Create(std::vector<Source> sources);
 
   size_t num_tensors() const { return entries_.size(); }
+  // What clients get as notes: those of the archives, and what is not served of them: the metadata of a file, values
+  // beside the tensors, tensors that cannot be read (ArchiveEntry::read_status).
+  const std::vector<std::string>& notes() const { return notes_; }
 
   Message Answer(const Message& request) override;
   uint64_t AnswerBytes(const Message& request) override;
@@ -58,6 +60,7 @@ class ArchiveService final : public Service, private ServedTensors {
 
   std::vector<Source> sources_;
   std::vector<Entry> entries_;
+  std::vector<std::string> notes_;
   std::optional<ServeService> service_;  // set by Create
 };
 

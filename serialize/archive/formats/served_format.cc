@@ -48,6 +48,7 @@ class ServedArchiveReader final : public ArchiveReader {
   absl::string_view format() const override { return "served"; }
   const std::string& path() const override { return path_; }
   const std::vector<ArchiveEntry>& entries() const override { return entries_; }
+  std::vector<std::string> notes() const override { return notes_; }
 
   absl::StatusOr<Tensor> Read(absl::string_view name) const override {
     CASK_ASSIGN_OR_RETURN(const DecodedTensor tensor, ReadWithMetadata(name));
@@ -75,7 +76,13 @@ class ServedArchiveReader final : public ArchiveReader {
 
   absl::Status ReadList(const ArchiveReaderOptions& options) {
     const auto budget = options.listing_or_new();
-    return client_.List([&](ServedTensor tensor) -> absl::Status {
+    const auto add_note = [&](const std::string& note) -> absl::Status {
+      // The message may have one note and repeat it, so its bytes do not count.
+      CASK_RETURN_IF_ERROR(budget->Charge(sizeof(std::string) + note.size()));
+      notes_.push_back(note);
+      return absl::OkStatus();
+    };
+    const auto add_entry = [&](ServedTensor tensor) -> absl::Status {
       ArchiveEntry entry;
       entry.name = std::move(tensor.name);
       entry.dtype = tensor.dtype;
@@ -91,7 +98,8 @@ class ServedArchiveReader final : public ArchiveReader {
       entries_.push_back(std::move(entry));
       if (static_cast<int64_t>(entries_.size()) <= options.limits.max_entries) return absl::OkStatus();
       return PastLimit(absl::StrCat(path_, ": has more tensors"), "max_entries", options.limits.max_entries);
-    });
+    };
+    return client_.List(add_entry, add_note);
   }
 
   absl::StatusOr<ServedTensor> Describe(absl::string_view name) const {
@@ -118,6 +126,7 @@ class ServedArchiveReader final : public ArchiveReader {
   mutable Channel channel_;
   const ServeClient client_;
   std::vector<ArchiveEntry> entries_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace

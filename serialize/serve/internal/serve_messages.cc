@@ -19,7 +19,7 @@ namespace tensorcask::serve {
 namespace {
 
 // The tensors of a list, in order.
-enum ListTensor { kVersionTensor, kNames, kEncodings, kNumbers, kSizes, kListTensors };
+enum ListTensor { kVersionTensor, kNames, kEncodings, kNumbers, kSizes, kNotes, kListTensors };
 // The columns of kNumbers.
 enum Column { kDType, kRank, kStoredBytes, kDecodedBytes, kFlags, kColumns };
 constexpr int64_t kNoDecodedBytes = -1;
@@ -117,7 +117,8 @@ absl::Status CheckVersion(absl::Span<const DecodedTensor> tensors, Side peer) {
                                                "; ", kAdvice));
 }
 
-absl::StatusOr<std::vector<DecodedTensor>> EncodeList(absl::Span<const ServedTensor> tensors) {
+absl::StatusOr<std::vector<DecodedTensor>> EncodeList(absl::Span<const ServedTensor> tensors,
+                                                      std::vector<std::string> notes) {
   std::vector<std::string> names;
   std::vector<std::string> encodings;
   std::vector<int64_t> numbers;
@@ -138,15 +139,18 @@ absl::StatusOr<std::vector<DecodedTensor>> EncodeList(absl::Span<const ServedTen
   const TensorShape rows = Vector(tensors.size());
   const TensorShape table({static_cast<int64_t>(tensors.size()), kColumns});
   const TensorShape all_sizes = Vector(sizes.size());
+  const TensorShape all_notes = Vector(notes.size());
   list[kVersionTensor] = EncodeVersion();
   CASK_ASSIGN_OR_RETURN(list[kNames].view, FromVector(std::move(names), rows));
   CASK_ASSIGN_OR_RETURN(list[kEncodings].view, FromVector(std::move(encodings), rows));
   CASK_ASSIGN_OR_RETURN(list[kNumbers].view, FromVector(std::move(numbers), table));
   CASK_ASSIGN_OR_RETURN(list[kSizes].view, FromVector(std::move(sizes), all_sizes));
+  CASK_ASSIGN_OR_RETURN(list[kNotes].view, FromVector(std::move(notes), all_notes));
   return list;
 }
 
-absl::Status DecodeList(absl::Span<const DecodedTensor> reply, absl::FunctionRef<absl::Status(ServedTensor)> fn) {
+absl::Status DecodeList(absl::Span<const DecodedTensor> reply, absl::FunctionRef<absl::Status(ServedTensor)> fn,
+                        absl::FunctionRef<absl::Status(const std::string&)> on_note) {
   CASK_RETURN_IF_ERROR(CheckVersion(reply, Side::kServer));
   if (reply.size() != kListTensors) {
     return absl::InvalidArgumentError(absl::StrCat(reply.size(), " tensors; wanted ", int{kListTensors}));
@@ -169,11 +173,13 @@ absl::Status DecodeList(absl::Span<const DecodedTensor> reply, absl::FunctionRef
     return wrong(absl::StrCat("int64 [", count, ",", int{kColumns}, "]"), kNumbers);
   }
   if (!is(kSizes, DType::kInt64, 1)) return wrong("int64 [m]", kSizes);
+  if (!is(kNotes, DType::kString, 1)) return wrong("strings [k]", kNotes);
   // The elements are read where they are: a hostile view of few bytes may claim any number of them.
   CASK_ASSIGN_OR_RETURN(const auto names, (Accessor<const std::string, 1>::Create(reply[kNames].view)));
   CASK_ASSIGN_OR_RETURN(const auto encodings, (Accessor<const std::string, 1>::Create(reply[kEncodings].view)));
   CASK_ASSIGN_OR_RETURN(const auto numbers, (Accessor<const int64_t, 2>::Create(reply[kNumbers].view)));
   CASK_ASSIGN_OR_RETURN(const auto all_sizes, (Accessor<const int64_t, 1>::Create(reply[kSizes].view)));
+  CASK_ASSIGN_OR_RETURN(const auto notes, (Accessor<const std::string, 1>::Create(reply[kNotes].view)));
   Sizes sizes(all_sizes, reply[kSizes].view.dim(0));
   for (int64_t i = 0; i < count; ++i) {
     ServedTensor tensor;
@@ -191,8 +197,9 @@ absl::Status DecodeList(absl::Span<const DecodedTensor> reply, absl::FunctionRef
     CASK_RETURN_IF_ERROR(Annotate(DecodeNumbers(numbers[i], &sizes, &tensor), absl::StrCat("row ", i)));
     CASK_RETURN_IF_ERROR(fn(std::move(tensor)));
   }
-  if (sizes.left() == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(sizes.left(), " sizes too many"));
+  if (sizes.left() != 0) return absl::InvalidArgumentError(absl::StrCat(sizes.left(), " sizes too many"));
+  for (int64_t i = 0; i < reply[kNotes].view.dim(0); ++i) CASK_RETURN_IF_ERROR(on_note(notes[i]));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ServeRequest> EncodePull(std::vector<std::string> texts) {

@@ -30,10 +30,12 @@ DecodedTensor EncodeVersion();
 absl::Status CheckVersion(absl::Span<const DecodedTensor> tensors, Side peer);
 
 // The reply to a request for a list. Requires: the names are in order, and come once.
-absl::StatusOr<std::vector<DecodedTensor>> EncodeList(absl::Span<const ServedTensor> tensors);
-// Checks the reply, which may say anything, and calls fn(tensor) for each tensor in order.
-// Errors: InvalidArgument, naming the row; those of CheckVersion and fn.
-absl::Status DecodeList(absl::Span<const DecodedTensor> reply, absl::FunctionRef<absl::Status(ServedTensor)> fn);
+absl::StatusOr<std::vector<DecodedTensor>> EncodeList(absl::Span<const ServedTensor> tensors,
+                                                      std::vector<std::string> notes);
+// Checks the reply, which may say anything, and calls fn(tensor) for each tensor in order, then on_note(note).
+// Errors: InvalidArgument, naming the row; those of CheckVersion, fn and on_note.
+absl::Status DecodeList(absl::Span<const DecodedTensor> reply, absl::FunctionRef<absl::Status(ServedTensor)> fn,
+                        absl::FunctionRef<absl::Status(const std::string&)> on_note);
 
 // A name, and after it a slice as TensorSlice::ToString writes it, if a part is wanted.
 absl::StatusOr<ServeRequest> EncodePull(std::vector<std::string> texts);

@@ -35,6 +35,7 @@
 namespace tensorcask {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::StatusIs;
@@ -126,6 +127,49 @@ TEST_F(ServedFormat, TellsWhatEncodedTensorsDecodeTo) {
   ASSERT_EQ(reader->entries().size(), 1);
   EXPECT_EQ(reader->entries()[0].decoded_bytes, 400000);
   EXPECT_LT(reader->entries()[0].stored_bytes, 1000);
+}
+
+TEST_F(ServedFormat, TellsWhatIsNotServed) {
+  const std::string path = folder_.Path("m.safetensors");
+  ArchiveWriterOptions options;
+  options.file_metadata = {{"epoch", "3"}, {"format", "pt"}};  // the note of a framework counts as nothing
+  ASSERT_OK(
+      SaveTensors(path, **FindFormat("safetensors", files_.list()), {{"w", tensors_[0].second, {}}}, options).status());
+  std::vector<ArchiveService::Source> sources;
+  sources.push_back({"", *OpenArchive(path, files_.list())});
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveService> service, ArchiveService::Create(std::move(sources)));
+  const Running server(socket_, service.get());
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveReader> reader, OpenArchive(address_, {&served_}));
+  EXPECT_THAT(reader->notes(), ElementsAre("not served: " + path +
+                                           ": the file has metadata (\"epoch\"), which a records "
+                                           "file cannot hold"));
+  EXPECT_EQ(reader->notes(), service->notes());
+}
+
+// One note that is repeated, as a view may, is charged each time.
+class Repeats final : public Service {
+ public:
+  Message Answer(const Message& /*request*/) override {
+    const Tensor none = *Tensor::Create(DType::kString, TensorShape({0}));
+    Message reply;
+    reply.tensors = {{Tensor::Scalar<int64_t>(1), {}},
+                     {none, {}},
+                     {none, {}},
+                     {*Tensor::Create(DType::kInt64, TensorShape({0, 5})), {}},
+                     {*Tensor::Create(DType::kInt64, TensorShape({0})), {}},
+                     {*Tensor::Create(DType::kString, TensorShape({1 << 20})), {}}};
+    return reply;
+  }
+};
+
+TEST_F(ServedFormat, NotesAreChargedToTheBudget) {
+  Repeats repeats;
+  const Running server(socket_, &repeats);
+  DecodeLimits limits;
+  limits.max_memory_beyond_input = 16 << 20;
+  ArchiveReaderOptions options;
+  options.listing = std::make_shared<ListingBudget>(limits);
+  EXPECT_THAT(OpenArchive(address_, {&served_}, options), StatusIs(Code::kResourceExhausted, HasSubstr(address_)));
 }
 
 TEST_F(ServedFormat, IsLinkedAndUsedOnlyOnRequest) {

@@ -65,10 +65,12 @@ class Views final : public ServedTensors {
 
 absl::StatusOr<std::vector<ServedTensor>> ListOf(const ServeClient& client) {
   std::vector<ServedTensor> list;
-  CASK_RETURN_IF_ERROR(client.List([&](ServedTensor tensor) {
-    list.push_back(std::move(tensor));
-    return absl::OkStatus();
-  }));
+  CASK_RETURN_IF_ERROR(client.List(
+      [&](ServedTensor tensor) {
+        list.push_back(std::move(tensor));
+        return absl::OkStatus();
+      },
+      [](const std::string&) { return absl::OkStatus(); }));
   return list;
 }
 
@@ -190,13 +192,14 @@ TEST_F(Serve, AServerOfAnotherVersionIsRefusedWithBothVersions) {
 
 // ---- Servers that lie -----------------------------------------------------------------------------------------------
 
-// A list of "a", int32 [2,3] with strides, and "b", a float32 scalar.
+// A list of "a", int32 [2,3] with strides, and "b", a float32 scalar, with one note.
 Reply GoodList() {
   return {{Tensor::Scalar<int64_t>(1), {}},
           {Tensor::FromValues<std::string>({"a", "b"}), {}},
           {Tensor::FromValues<std::string>({"plain", "sliced"}), {}},
           {Tensor::FromValues<int64_t>({{3, 2, 24, -1, 3}, {1, 0, 4, 4, 0}}), {}},
-          {Tensor::FromValues<int64_t>({2, 3, 1, 2}), {}}};
+          {Tensor::FromValues<int64_t>({2, 3, 1, 2}), {}},
+          {Tensor::FromValues<std::string>({"f: not served: c"}), {}}};
 }
 
 struct LieCase {
@@ -212,8 +215,8 @@ void SetNumber(int64_t row, int64_t column, int64_t value, Reply* list) {
 }
 
 const LieCase kLies[] = {
-    {"OneTensorLess", [](Reply* list) { list->pop_back(); }, "4 tensors; wanted 5"},
-    {"OneTensorMore", [](Reply* list) { list->push_back(list->back()); }, "6 tensors; wanted 5"},
+    {"OneTensorLess", [](Reply* list) { list->pop_back(); }, "5 tensors; wanted 6"},
+    {"OneTensorMore", [](Reply* list) { list->push_back(list->back()); }, "7 tensors; wanted 6"},
     {"NamesAreNumbers", [](Reply* list) { (*list)[1] = (*list)[4]; }, "tensor 1 is int64 [4]; wanted strings [n]"},
     {"NamesHaveTwoAxes",
      [](Reply* list) {
@@ -240,6 +243,9 @@ const LieCase kLies[] = {
      },
      "wanted int64 [2,5]"},
     {"SizesAreText", [](Reply* list) { (*list)[4] = (*list)[1]; }, "tensor 4 is string [2]; wanted int64 [m]"},
+    {"NotesAreNumbers", [](Reply* list) { (*list)[5] = (*list)[4]; }, "tensor 5 is int64 [4]; wanted strings [k]"},
+    {"NotesHaveNoAxis", [](Reply* list) { (*list)[5].view = Tensor::Scalar<std::string>("a"); },
+     "tensor 5 is string []; wanted strings [k]"},
     {"ANameTwice",
      [](Reply* list) {
        (*list)[1].view = Tensor::FromValues<std::string>({"a", "a"});
@@ -319,15 +325,33 @@ TEST(ServeClient, TakesTheGoodList) {
   EXPECT_EQ(list[1].decoded_bytes, 4);
 }
 
+TEST_F(Serve, NotesComeInTheirOrderAfterTheTensors) {
+  ASSERT_OK_AND_ASSIGN(const ServeService service, ServeService::Create(Described(), &views_, {"b", "", "a"}));
+  std::vector<std::string> said;
+  ASSERT_OK(ClientOf(service).List(
+      [&](ServedTensor tensor) {
+        EXPECT_TRUE(said.empty()) << tensor.name;
+        return absl::OkStatus();
+      },
+      [&](const std::string& note) {
+        said.push_back(note);
+        return absl::OkStatus();
+      }));
+  EXPECT_THAT(said, ElementsAre("b", "", "a"));
+}
+
 TEST(ServeClient, AnErrorOfTheCallerEndsTheList) {
   const ServeClient client("here", [](const ServeRequest&) { return GoodList(); });
   int count = 0;
-  EXPECT_THAT(client.List([&](const ServedTensor&) {
+  const auto enough = [&](const auto&) -> absl::Status {
     ++count;
     return absl::ResourceExhaustedError("enough");
-  }),
-              StatusIs(Code::kResourceExhausted, HasSubstr("enough")));
+  };
+  const auto more = [](const auto&) { return absl::OkStatus(); };
+  EXPECT_THAT(client.List(enough, more), StatusIs(Code::kResourceExhausted, HasSubstr("enough")));
   EXPECT_EQ(count, 1);
+  EXPECT_THAT(client.List(more, enough), StatusIs(Code::kResourceExhausted, HasSubstr("enough")));
+  EXPECT_EQ(count, 2);
 }
 
 TEST(ServeClient, AnAnswerIsTheTensorOfTheList) {
