@@ -344,7 +344,8 @@ IoResult Upload::Publish(const PublishCondition& condition) {
     const bool is_refused_for_now = !answer.is_open && (answer.status == 429 || answer.status == 0);
     const bool is_refused = !is_refused_for_now && answer.status != 412 && !is_gone && !is_conflict && !answer.is_open;
     if (!is_refused_for_now) {
-      is_uncertain_ = answer.is_open;
+      // Only the object that is found there tells what became of a request before this one.
+      is_uncertain_ |= answer.is_open;
       IoResult found = 0;
       std::string etag;
       const Winner winner = FindWinner(&found, &etag);

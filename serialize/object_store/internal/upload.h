@@ -110,8 +110,8 @@ class Upload {
   size_t num_parts_ = 1;   // started, the first included
   std::string upload_id_;  // "": none was started
   bool is_closed_ = false;
-  bool is_sent_ = false;  // SendRest has sent them
-  bool is_uncertain_ = false;
+  bool is_sent_ = false;       // SendRest has sent them
+  bool is_uncertain_ = false;  // a request may have published it, or may do so yet
   std::string detail_;
 
   std::mutex mutex_;

@@ -104,5 +104,28 @@ TEST(Faults, AWriterThatCannotFindOutKeepsWhatMayBePublished) {
   EXPECT_EQ(server.Get("bucket/a"), "bytes");
 }
 
+// A refusal says nothing about the request before it, which may still be on its way.
+TEST(Faults, AClearRefusalDoesNotSettleALostRequestBeforeIt) {
+  LyingServer server;
+  const std::unique_ptr<ObjectStore> store = StoreFor(server);
+  FileSystem* const files = store->files();
+  const std::string temporary = "s3://bucket/a.tmp-0000000000000000";
+  const IoResult handle = files->CreateToPublish(temporary, "s3://bucket/a");
+  ASSERT_EQ(files->Append(handle, "bytes"), 5);
+  ASSERT_EQ(files->Close(handle), 0);
+  int puts = 0;
+  server.LieAlways([&](Exchange* exchange) {
+    if (exchange->request.Kind() != "put") return exchange->Work();
+    if (puts++ > 0) return exchange->Fail(403, "AccessDenied");
+    exchange->is_silent = true;
+    exchange->end = Exchange::End::kClose;
+  });
+  EXPECT_EQ(files->Rename(temporary, "s3://bucket/a", FileSystem::OnExisting::kRefuse), -EACCES);
+  EXPECT_EQ(puts, 2);
+  // So what the file needs must stay.
+  EXPECT_EQ(files->Remove(temporary), -EAGAIN);
+  EXPECT_THAT(files->LastDetail(), HasSubstr("may take effect later"));
+}
+
 }  // namespace
 }  // namespace tensorcask
