@@ -173,7 +173,7 @@ absl::StatusOr<std::vector<UnfinishedUpload>> ObjectStore::ListUploads(const std
 absl::Status ObjectStore::RemoveUpload(const UnfinishedUpload& upload) {
   CASK_ASSIGN_OR_RETURN(const internal::ObjectUrl url, internal::ParseObjectUrl(upload.path));
   const internal::HttpAnswer answer = impl_->requests.AbortUpload(url, upload.upload_id);
-  if (answer.result >= 0 || answer.result == -ENOENT) return absl::OkStatus();
+  if (answer.result >= 0) return absl::OkStatus();
   const absl::StatusCode code = IoError(answer.result, upload.path, "remove the upload", nullptr).code();
   return WithErrorNumber(absl::Status(code, absl::StrCat(upload.path, ": cannot remove the upload: ", answer.detail)),
                          static_cast<int>(-answer.result));

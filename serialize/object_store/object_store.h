@@ -105,7 +105,7 @@ class ObjectStore {
 
   // The uploads of all writers whose names begin with the path `prefix` ("s3://bucket/run/"), by name.
   absl::StatusOr<std::vector<UnfinishedUpload>> ListUploads(const std::string& prefix);
-  // Removes the parts of an upload. Its writer, if it lives, fails. OK if it is gone.
+  // Removes the parts of an upload. Its writer, if it lives, fails. Errors: NotFound if the store has no such upload.
   absl::Status RemoveUpload(const UnfinishedUpload& upload);
 
  private:

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "tensorcask/tensor/base/check.h"
@@ -211,6 +212,16 @@ void ObjectServer::Read(Exchange* exchange) {
   exchange->SetHeader("Content-Range", absl::StrCat("bytes ", first, "-", last, "/", size));
   exchange->body = object.Part(first, last - first + 1);
 }
+std::string ObjectServer::ListedKey(const std::string& key) const {
+  if (list_keys == ListKeys::kRaw) return absl::StrReplaceAll(key, {{"&", "&amp;"}, {"<", "&lt;"}});
+  const std::string encoded = PercentEncoded(key);
+  return list_keys == ListKeys::kPlus ? absl::StrReplaceAll(encoded, {{"%20", "+"}}) : encoded;
+}
+
+std::string ObjectServer::EncodingElement() const {
+  return list_keys == ListKeys::kRaw ? "" : "<EncodingType>url</EncodingType>";
+}
+
 
 void ObjectServer::List(Exchange* exchange) {
   const ServerRequest& request = exchange->request;
@@ -243,13 +254,13 @@ void ObjectServer::List(Exchange* exchange) {
     ++count;
     last = key;
     if (is_folder) {
-      absl::StrAppend(&body, "<CommonPrefixes><Prefix>", PercentEncoded(key), "</Prefix></CommonPrefixes>");
+      absl::StrAppend(&body, "<CommonPrefixes><Prefix>", ListedKey(key), "</Prefix></CommonPrefixes>");
     } else {
-      absl::StrAppend(&body, "<Contents><Key>", PercentEncoded(key), "</Key><LastModified>2026-01-02T03:04:05.000Z",
+      absl::StrAppend(&body, "<Contents><Key>", ListedKey(key), "</Key><LastModified>2026-01-02T03:04:05.000Z",
                       "</LastModified><Size>", object.size_bytes(), "</Size></Contents>");
     }
   }
-  absl::StrAppend(&body, "<IsTruncated>", is_truncated ? "true" : "false", "</IsTruncated>");
+  absl::StrAppend(&body, EncodingElement(), "<IsTruncated>", is_truncated ? "true" : "false", "</IsTruncated>");
   if (is_truncated) absl::StrAppend(&body, "<NextContinuationToken>", last, "</NextContinuationToken>");
   exchange->Answer(200, absl::StrCat(body, "</ListBucketResult>"));
 }
@@ -261,10 +272,11 @@ void ObjectServer::ListUploads(Exchange* exchange) {
   for (const auto& [id, upload] : uploads_) {
     const std::string key = upload.path.substr(upload.path.find('/') + 1);
     if (upload.is_complete || (prefix != request.query.end() && !absl::StartsWith(key, prefix->second))) continue;
-    absl::StrAppend(&body, "<Upload><Key>", PercentEncoded(key), "</Key><UploadId>", id,
+    absl::StrAppend(&body, "<Upload><Key>", ListedKey(key), "</Key><UploadId>", id,
                     "</UploadId><Initiated>2026-01-02T03:04:05.000Z</Initiated></Upload>");
   }
-  exchange->Answer(200, absl::StrCat(body, "<IsTruncated>false</IsTruncated></ListMultipartUploadsResult>"));
+  exchange->Answer(
+      200, absl::StrCat(body, EncodingElement(), "<IsTruncated>false</IsTruncated></ListMultipartUploadsResult>"));
 }
 
 }  // namespace tensorcask::testing

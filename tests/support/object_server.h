@@ -40,6 +40,14 @@ class ObjectServer {
   // Fills the answer.
   void Work(Exchange* exchange);
 
+  // How a store encodes the keys of a list that was asked for with encoding-type=url.
+  enum class ListKeys {
+    kPlus,     // a space is "+": Amazon, MinIO
+    kPercent,  // a space is "%20"
+    kRaw,      // not at all, and the list does not say that it is encoded
+  };
+  std::atomic<ListKeys> list_keys{ListKeys::kPlus};
+
   // How this store differs from Amazon's.
   std::atomic<bool> ignores_ranges{false};    // as a simple web server does
   std::atomic<bool> repeats_complete{true};   // false: a second complete gets 404, as MinIO answers
@@ -67,6 +75,8 @@ class ObjectServer {
   };
 
   void Read(Exchange* exchange);
+  std::string ListedKey(const std::string& key) const;
+  std::string EncodingElement() const;
   void List(Exchange* exchange);
   void ListUploads(Exchange* exchange);
   bool MayPublish(const ServerRequest& request) const;  // by its conditions

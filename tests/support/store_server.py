@@ -25,6 +25,11 @@ def of_xml(name, *children):
     return f"<{name}>{''.join(children)}</{name}>"
 
 
+def encoded(key):
+    """A key in a list, as Amazon's store and MinIO encode it: a space is "+"."""
+    return urllib.parse.quote_plus(key, safe="/")
+
+
 class _Http(http.server.ThreadingHTTPServer):
     def handle_error(self, request, client_address):
         if not isinstance(sys.exc_info()[1], ConnectionError):  # of a client that was killed
@@ -125,16 +130,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 folders.append(query["prefix"] + rest.partition("/")[0] + "/")
             else:
                 keys.append(key)
-        rows = [of_xml("Contents", of_xml("Key", urllib.parse.quote(key)), of_xml("Size", "1")) for key in keys]
-        rows += [of_xml("CommonPrefixes", of_xml("Prefix", urllib.parse.quote(one))) for one in sorted(set(folders))]
+        rows = [of_xml("Contents", of_xml("Key", encoded(key)), of_xml("Size", "1")) for key in keys]
+        rows += [of_xml("CommonPrefixes", of_xml("Prefix", encoded(one))) for one in sorted(set(folders))]
+        rows += [of_xml("EncodingType", "url")]
         return self.answer(200, of_xml("ListBucketResult", *rows).encode())
 
     def list_uploads(self, bucket, query):
-        rows = []
+        rows = [of_xml("EncodingType", "url")]
         for number, one in self.store.uploads.items():
             if one.path.startswith(f"{bucket}/{query['prefix']}"):
                 started = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(one.seconds))
-                key = urllib.parse.quote(one.path.partition("/")[2])
+                key = encoded(one.path.partition("/")[2])
                 rows.append(
                     of_xml("Upload", of_xml("Key", key), of_xml("UploadId", number), of_xml("Initiated", started))
                 )
@@ -189,7 +195,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_DELETE(self):
         path, query = self.target()
         if "uploadId" in query:
-            self.store.uploads.pop(query["uploadId"], None)
+            if self.store.uploads.pop(query["uploadId"], None) is None:
+                return self.answer(404, of_xml("Error", of_xml("Code", "NoSuchUpload")).encode())
         else:
             self.store.stored.pop(path, None)
         return self.answer(204)

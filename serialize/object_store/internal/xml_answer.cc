@@ -5,9 +5,12 @@
 #include <climits>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "tensorcask/serialize/object_store/internal/http_headers.h"
 #include "tensorcask/serialize/object_store/internal/object_url.h"
@@ -112,6 +115,9 @@ bool ParseXmlTime(absl::string_view text, int64_t* unix_seconds) {
   return true;
 }
 
+// A key of a page with <EncodingType>url</EncodingType>. Amazon and MinIO encode a space as "+", others as "%20".
+std::string DecodedKey(absl::string_view text) { return PercentDecoded(absl::StrReplaceAll(text, {{"+", " "}})); }
+
 }  // namespace
 
 absl::StatusOr<std::string> RootElementOf(absl::string_view text) {
@@ -145,9 +151,11 @@ absl::StatusOr<ObjectPage> ParseObjectPage(absl::string_view text) {
   ObjectPage page;
   ListedObject object;
   bool is_truncated = false;
+  bool is_encoded = false;
   std::string next;
   CASK_RETURN_IF_ERROR(ReadDocument(text, "ListBucketResult", [&](absl::string_view path, absl::string_view value) {
-    if (path == "Contents/Key") object.key = PercentDecoded(value);
+    if (path == "EncodingType") is_encoded = value == "url";
+    if (path == "Contents/Key") object.key = std::string(value);
     if (path == "Contents/LastModified") return ParseXmlTime(value, &object.modified_unix_seconds);
     if (path == "Contents/Size") {
       const std::optional<uint64_t> size = ParseByteCount(value);
@@ -160,13 +168,17 @@ absl::StatusOr<ObjectPage> ParseObjectPage(absl::string_view text) {
       return page.objects.size() <= kMaxKeysInPage;
     }
     if (path == "CommonPrefixes/Prefix") {
-      page.folders.push_back(PercentDecoded(value));
+      page.folders.emplace_back(value);
       return page.folders.size() <= kMaxKeysInPage;
     }
     if (path == "IsTruncated") is_truncated = value == "true";
     if (path == "NextContinuationToken") next = std::string(value);
     return true;
   }));
+  if (is_encoded) {  // which may be said after the keys
+    for (ListedObject& listed : page.objects) listed.key = DecodedKey(listed.key);
+    for (std::string& folder : page.folders) folder = DecodedKey(folder);
+  }
   if (is_truncated && next.empty()) return absl::DataLossError("a page of a list has no <NextContinuationToken>");
   if (is_truncated) page.next = std::move(next);
   return page;
@@ -176,8 +188,10 @@ absl::StatusOr<UploadPage> ParseUploadPage(absl::string_view text) {
   UploadPage page;
   ListedUpload upload;
   bool is_truncated = false;
+  bool is_encoded = false;
   const auto add = [&](absl::string_view path, absl::string_view value) {
-    if (path == "Upload/Key") upload.key = PercentDecoded(value);
+    if (path == "EncodingType") is_encoded = value == "url";
+    if (path == "Upload/Key") upload.key = std::string(value);
     if (path == "Upload/UploadId") upload.upload_id = std::string(value);
     if (path == "Upload/Initiated") return ParseXmlTime(value, &upload.started_unix_seconds);
     if (path == "Upload") {
@@ -186,11 +200,15 @@ absl::StatusOr<UploadPage> ParseUploadPage(absl::string_view text) {
       return page.uploads.size() <= kMaxKeysInPage;
     }
     if (path == "IsTruncated") is_truncated = value == "true";
-    if (path == "NextKeyMarker") page.next_key = PercentDecoded(value);
+    if (path == "NextKeyMarker") page.next_key = std::string(value);
     if (path == "NextUploadIdMarker") page.next_upload_id = std::string(value);
     return true;
   };
   CASK_RETURN_IF_ERROR(ReadDocument(text, "ListMultipartUploadsResult", add));
+  if (is_encoded) {
+    for (ListedUpload& listed : page.uploads) listed.key = DecodedKey(listed.key);
+    page.next_key = DecodedKey(page.next_key);
+  }
   if (is_truncated && page.next_key.empty()) return absl::DataLossError("a page of uploads has no <NextKeyMarker>");
   if (!is_truncated) page.next_key.clear();
   return page;

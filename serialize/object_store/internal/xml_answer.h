@@ -54,10 +54,12 @@ struct UploadPage {
 // Errors of all: DataLoss if the text is not such a document, or has a DTD, more than 32 levels or more than 1,000
 // entries; the message says what was found.
 absl::StatusOr<StoreError> ParseStoreError(absl::string_view text);
-absl::StatusOr<std::string> ParseUploadId(absl::string_view text);   // InitiateMultipartUploadResult
-absl::StatusOr<ObjectPage> ParseObjectPage(absl::string_view text);  // ListBucketResult, of encoding-type=url
-absl::StatusOr<UploadPage> ParseUploadPage(absl::string_view text);  // ListMultipartUploadsResult, the same
-absl::StatusOr<std::string> RootElementOf(absl::string_view text);   // "Error", "CompleteMultipartUploadResult"
+absl::StatusOr<std::string> ParseUploadId(absl::string_view text);  // InitiateMultipartUploadResult
+// ListBucketResult and ListMultipartUploadsResult. Keys are decoded only if the page says <EncodingType>url: some
+// stores ignore the request for it.
+absl::StatusOr<ObjectPage> ParseObjectPage(absl::string_view text);
+absl::StatusOr<UploadPage> ParseUploadPage(absl::string_view text);
+absl::StatusOr<std::string> RootElementOf(absl::string_view text);  // "Error", "CompleteMultipartUploadResult"
 
 }  // namespace tensorcask::internal
 

@@ -154,6 +154,7 @@ TEST(XmlAnswers, AreRead) {
   ASSERT_EQ(page.objects.size(), 1u);
   EXPECT_EQ(page.objects[0].key, "a b");
   EXPECT_EQ(page.objects[0].size_bytes, 7u);
+                      "<EncodingType>url</EncodingType>"
   EXPECT_EQ(page.objects[0].modified_unix_seconds, 1767323045);
   EXPECT_EQ(page.folders, std::vector<std::string>{"c/"});
   EXPECT_EQ(page.next, "t=");
@@ -164,6 +165,48 @@ TEST(XmlAnswers, OthersAreRefused) {
     return ParseObjectPage("<ListBucketResult>" + inside + "</ListBucketResult>").status();
   };
   EXPECT_THAT(ParseObjectPage(""), StatusIs(Code::kDataLoss, HasSubstr("not XML")));
+// A store that ignores encoding-type=url sends keys as they are, and does not say that it encoded them.
+TEST(XmlAnswers, KeysAreDecodedIfThePageSaysThatTheyAreEncoded) {
+  struct Case {
+    const char* name;
+    const char* encoding;
+    const char* listed;
+    const char* key;
+  };
+  const char* const kUrl = "<EncodingType>url</EncodingType>";
+  for (const Case& row : {Case{"Amazon and MinIO", kUrl, "run/50%25+off%2B", "run/50% off+"},
+                          Case{"Ceph", kUrl, "run/50%25%20off%2B", "run/50% off+"},
+                          Case{"not encoded", "", "run/50%20off+", "run/50%20off+"},
+                          Case{"another encoding", "<EncodingType>none</EncodingType>", "a%20b", "a%20b"}}) {
+    SCOPED_TRACE(row.name);
+    for (const bool is_first : {true, false}) {
+      const auto page = [&](const char* root, const std::string& entries) {
+        return absl::StrCat("<", root, ">", is_first ? row.encoding : "", entries, is_first ? "" : row.encoding, "</",
+                            root, ">");
+      };
+      ASSERT_OK_AND_ASSIGN(
+          const ObjectPage objects,
+          ParseObjectPage(page("ListBucketResult",
+                               absl::StrCat("<Contents><Key>", row.listed, "</Key></Contents>",
+                                            "<CommonPrefixes><Prefix>", row.listed, "/</Prefix></CommonPrefixes>"))));
+      ASSERT_EQ(objects.objects.size(), 1u);
+      EXPECT_EQ(objects.objects[0].key, row.key);
+      EXPECT_EQ(objects.folders, std::vector<std::string>{absl::StrCat(row.key, "/")});
+      ASSERT_OK_AND_ASSIGN(
+          const UploadPage uploads,
+          ParseUploadPage(page("ListMultipartUploadsResult",
+                               absl::StrCat("<Upload><Key>", row.listed, "</Key><UploadId>a+%20b</UploadId></Upload>",
+                                            "<IsTruncated>true</IsTruncated><NextKeyMarker>", row.listed,
+                                            "</NextKeyMarker><NextUploadIdMarker>a+%20b</NextUploadIdMarker>"))));
+      ASSERT_EQ(uploads.uploads.size(), 1u);
+      EXPECT_EQ(uploads.uploads[0].key, row.key);
+      EXPECT_EQ(uploads.uploads[0].upload_id, "a+%20b");
+      EXPECT_EQ(uploads.next_key, row.key);
+      EXPECT_EQ(uploads.next_upload_id, "a+%20b");
+    }
+  }
+}
+
   EXPECT_THAT(ParseObjectPage("<html>"), StatusIs(Code::kDataLoss, HasSubstr("not XML")));
   EXPECT_THAT(ParseObjectPage("<html/>"), StatusIs(Code::kDataLoss, HasSubstr("\"html\"")));
   EXPECT_THAT(ParseObjectPage("<!DOCTYPE a [<!ENTITY b \"c\">]><ListBucketResult/>"),

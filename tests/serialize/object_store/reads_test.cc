@@ -339,11 +339,25 @@ TEST(ObjectStore, ARefusedQuestionIsAskedAgainForTheReason) {
 }
 
 TEST(ObjectStore, ListsFoldersOverManyPages) {
-  LyingServer server;
-  server.page_keys = 3;
-  const std::unique_ptr<ObjectStore> store = StoreFor(server);
-  for (const char* name : {"a", "b c", "d/1", "d/2", "d/e/3", "größe", "z+%&"}) {
-    server.Put(absl::StrCat("bucket/run/", name), "x");
+  using ListKeys = LyingServer::ListKeys;
+  for (const ListKeys keys : {ListKeys::kPlus, ListKeys::kPercent, ListKeys::kRaw}) {
+    SCOPED_TRACE(static_cast<int>(keys));
+    LyingServer server;
+    server.list_keys = keys;
+    server.page_keys = 3;
+    const std::unique_ptr<ObjectStore> store = StoreFor(server);
+    for (const char* name : {"50%20off", "a", "b c", "d/1", "d/2", "d/e/3", "d e/1", "größe", "z+%&"}) {
+      server.Put(absl::StrCat("bucket/run/", name), "x");
+    }
+    server.Put("bucket/other", "x");
+    std::vector<std::string> names;
+    ASSERT_EQ(store->files()->List("s3://bucket/run", &names), 0) << store->files()->LastDetail();
+    EXPECT_THAT(names, ElementsAre("50%20off", "a", "b c", "d", "d e", "größe", "z+%&"));
+    ASSERT_EQ(store->files()->List("s3://bucket/run/d e", &names), 0) << store->files()->LastDetail();
+    EXPECT_THAT(names, ElementsAre("1"));
+    ASSERT_EQ(store->files()->List("s3://bucket/", &names), 0);
+    EXPECT_THAT(names, ElementsAre("other", "run"));
+    EXPECT_EQ(store->files()->List("s3://bucket/nothing", &names), -ENOENT);
   }
   server.Put("bucket/other", "x");
   std::vector<std::string> names;
