@@ -112,6 +112,10 @@ bool AnswerHeaders::AddLine(absl::string_view line) {
     content_length = length;
     return true;
   }
+  if (name == "transfer-encoding") {
+    is_chunked = absl::EndsWithIgnoreCase(value, "chunked");
+    return true;
+  }
   if (name == "etag") {
     etag = ParseETag(value);
     return true;

@@ -55,6 +55,7 @@ class AnswerHeaders {
   std::optional<ContentRange> content_range;
   bool has_content_range = false;  // also where it cannot be parsed
   std::optional<uint64_t> content_length;
+  bool is_chunked = false;  // Transfer-Encoding: the end of the body is marked
   std::string etag;
   std::string last_modified;
   std::string content_encoding;

@@ -52,6 +52,8 @@ bool MayBeAboutHead(int status) {
          status == 501;
 }
 
+uint64_t TailBytesOf(const ObjectUrl& url) { return absl::EndsWith(url.name, ".index") ? kIndexTailBytes : kTailBytes; }
+
 IoResult RefuseHttp(const ObjectUrl& url) {
   return FailWith(-EROFS, absl::StrCat(url.name, ": files of web servers are only read"));
 }
@@ -176,11 +178,15 @@ ReadShape ObjectFiles::read_shape() const {
 
 // ---- Reading ------------------------------------------------------------------------------------------------------
 
-// Fills *object.
-IoResult ObjectFiles::Open(OpenObject* object, std::string* detail) const {
-  const uint64_t tail_bytes = absl::EndsWith(object->url.name, ".index") ? kIndexTailBytes : kTailBytes;
+// Fills *object, with up to `tail_bytes` of its end.
+IoResult ObjectFiles::Open(OpenObject* object, uint64_t tail_bytes, std::string* detail) const {
   HttpAnswer answer = requests_->OpenTail(object->url, tail_bytes);
   const AnswerHeaders& headers = answer.headers;
+  // No byte of an empty file can be asked for. Some servers refuse a range that is longer than the file as well.
+  const auto is_empty = [&] {
+    return answer.status == 416 && headers.content_range.has_value() && headers.content_range->total == 0;
+  };
+  if (answer.status == 416 && !is_empty()) answer = requests_->OpenWhole(object->url);
   const auto fail = [&](IoResult result, std::string words) {
     *detail = std::move(words);
     return result;
@@ -188,11 +194,8 @@ IoResult ObjectFiles::Open(OpenObject* object, std::string* detail) const {
   const auto refuse = [&](absl::string_view what) {
     return fail(-EBADMSG, absl::StrCat("GET ", object->url.name, ": ", what));
   };
-  if (answer.status == 416) {
-    // No byte of an empty file can be asked for.
-    if (headers.content_range.has_value() && headers.content_range->total > 0) {
-      return refuse("the answer refuses a range of a file that is not empty");
-    }
+  if (is_empty()) {
+    answer.text.clear();  // of the error
   } else if (answer.result < 0) {
     const bool is_large = answer.status == 200 && answer.result == -EBADMSG && !headers.has_content_range &&
                           headers.content_length.value_or(kMaxWholeFileBytes + 1) > kMaxWholeFileBytes;
@@ -201,6 +204,9 @@ IoResult ObjectFiles::Open(OpenObject* object, std::string* detail) const {
                 absl::StrCat(answer.detail, "; the server does not answer ranges, which files of more than ",
                              kMaxWholeFileBytes >> 20, " MiB need"));
   } else if (answer.status == 200) {
+    if (!headers.content_length.has_value() && !headers.is_chunked) {
+      return refuse("the answer does not say how long the file is, so it may have been cut");
+    }
     object->size = answer.text.size();
   } else if (answer.status == 206) {
     const std::optional<ContentRange>& range = headers.content_range;
@@ -219,7 +225,6 @@ IoResult ObjectFiles::Open(OpenObject* object, std::string* detail) const {
   object->last_modified = headers.last_modified;
   object->info = InfoOf(object->url, headers, object->size);
   object->tail = std::move(answer.text);
-  if (answer.status == 416) object->tail.clear();
   object->tail_offset = object->size - object->tail.size();
   return 0;
 }
@@ -229,7 +234,7 @@ IoResult ObjectFiles::OpenToRead(const std::string& path) {
   if (const IoResult bad = ParsePath(path, &object->url); bad < 0) return bad;
   if (object->url.is_folder) return FailWith(-EISDIR, absl::StrCat(path, ": is a folder"));
   std::string detail;
-  const IoResult opened = Open(object.get(), &detail);
+  const IoResult opened = Open(object.get(), TailBytesOf(object->url), &detail);
   if (opened == -ENOENT) RememberMissing(path);
   return opened < 0 ? FailWith(opened, std::move(detail)) : AddHandle({std::move(object), nullptr});
 }
@@ -242,7 +247,7 @@ IoResult ObjectFiles::OpenToReadSoon(const std::string& path) {
   object->is_open = false;
   threads_.Submit([this, object] {
     std::string detail;
-    const IoResult opened = Open(object.get(), &detail);
+    const IoResult opened = Open(object.get(), TailBytesOf(object->url), &detail);
     const std::lock_guard<std::mutex> lock(object->mutex);
     object->is_open = true;
     object->opened = opened;
@@ -642,20 +647,23 @@ IoResult ObjectFiles::Describe(const std::string& path, FileInfo* info) {
   }
   if (is_asked_as_folder) {
     IoResult listed = 0;
-    if (!IsFolder(url, &listed)) return listed < 0 ? listed : FailWith(-ENOENT, absl::StrCat(path, ": has no objects"));
-    *info = folder;
-    return 0;
-  }
-  HttpAnswer answer = requests_->Head(url);
-  if (MayBeAboutHead(answer.status)) {
-    answer = requests_->OpenTail(url, 1);
-    if (answer.result >= 0 && answer.headers.content_range.has_value()) {
-      answer.headers.content_length = answer.headers.content_range->total;
+    if (IsFolder(url, &listed)) {
+      *info = folder;
+      return 0;
     }
+    if (listed < 0) return listed;
   }
-  if (answer.result == -ENOENT) RememberMissing(path);
-  if (answer.result < 0) return FailWith(answer);
-  *info = InfoOf(url, answer.headers, answer.headers.content_length.value_or(0));
+  const HttpAnswer answer = requests_->Head(url);
+  const bool has_no_size = answer.result >= 0 && !answer.headers.content_length.has_value();
+  OpenObject object;
+  object.url = url;
+  object.info = InfoOf(url, answer.headers, answer.headers.content_length.value_or(0));
+  IoResult found = answer.result;
+  std::string detail = answer.detail;
+  if (MayBeAboutHead(answer.status) || has_no_size) found = Open(&object, /*tail_bytes=*/1, &detail);
+  if (found == -ENOENT) RememberMissing(path);
+  if (found < 0) return FailWith(found, std::move(detail));
+  *info = object.info;
   return 0;
 }
 

@@ -76,7 +76,7 @@ class ObjectFiles final : public FileSystem {
   IoResult AddHandle(Handle handle);
   std::shared_ptr<OpenObject> FindObject(IoResult handle);
   IoResult FindOpenObject(IoResult handle, std::shared_ptr<OpenObject>* object);
-  IoResult Open(OpenObject* object, std::string* detail) const;
+  IoResult Open(OpenObject* object, uint64_t tail_bytes, std::string* detail) const;
   std::shared_ptr<Upload> FindUpload(IoResult handle);
   IoResult ReadPiece(OpenObject* object, absl::Span<const ReadRange> parts, std::string* detail);
   IoResult ReadSmall(OpenObject* object, uint64_t offset, absl::Span<char> out, std::string* detail);

@@ -89,6 +89,13 @@ HttpAnswer ObjectRequests::OpenTail(const ObjectUrl& url, uint64_t tail_bytes) c
   return engine_->Send(request);
 }
 
+HttpAnswer ObjectRequests::OpenWhole(const ObjectUrl& url) const {
+  HttpRequest request = Make("GET", url, "open");
+  request.max_text_bytes = kMaxWholeFileBytes;
+  request.is_small = true;
+  return engine_->Send(request);
+}
+
 HttpAnswer ObjectRequests::ReadRange(const ObjectUrl& url, const ExpectedRange& range) const {
   HttpRequest request = Make("GET", url, "read");
   request.record_offset = range.offset();

@@ -44,8 +44,10 @@ class ObjectRequests {
   ObjectRequests(RequestEngine* engine, std::string endpoint) : engine_(engine), endpoint_(std::move(endpoint)) {}
 
   HttpAnswer Head(const ObjectUrl& url) const;
-  // A status 206 with the last bytes, 200 with the whole file, or 416 for one without bytes.
+  // A status 206 with the last bytes, 200 with the whole file, or 416 for one without bytes. Some servers answer 416,
+  // too, if the file is shorter than that.
   HttpAnswer OpenTail(const ObjectUrl& url, uint64_t tail_bytes) const;
+  HttpAnswer OpenWhole(const ObjectUrl& url) const;  // a status 200 with the whole file
   HttpAnswer ReadRange(const ObjectUrl& url, const ExpectedRange& range) const;
 
   // S3 alone. Put and CompleteUpload are sent once: the caller finds out what a lost answer means.

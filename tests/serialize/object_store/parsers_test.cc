@@ -73,6 +73,9 @@ TEST(HttpHeaders, ANewAnswerForgetsTheOneBefore) {
   EXPECT_TRUE(headers.AddLine("Content-Length: 5\r\n"));
   EXPECT_TRUE(headers.AddLine("content-length:5"));
   EXPECT_FALSE(headers.AddLine("Content-Length: 6\r\n"));
+  EXPECT_FALSE(headers.is_chunked);
+  EXPECT_TRUE(headers.AddLine("Transfer-Encoding: Chunked\r\n"));
+  EXPECT_TRUE(headers.is_chunked);
   EXPECT_TRUE(headers.AddLine("Content-Range: bytes 0-1/2"));
   EXPECT_TRUE(headers.content_range.has_value());
   EXPECT_TRUE(headers.AddLine("Content-Range: bytes 0-1/2"));

@@ -546,7 +546,8 @@ TEST_F(Requests, OfASafetensorsFile) {
 
 TEST_F(Requests, OfASave) {
   // Beside the parts: three questions whether the names are free and one for a folder, creating and completing the
-  // upload, and the index. A data file of one part is one request.
+  // upload, and the index. A data file of one part is one request. Where the folder has no objects, its name might be
+  // that of one, which is one more question.
   for (const int64_t mebibytes : {1, 20, 100}) {
     SCOPED_TRACE(mebibytes);
     Forget();
@@ -557,7 +558,8 @@ TEST_F(Requests, OfASave) {
     const uint64_t part_bytes = 16 * kMebibyte;  // no size is announced
     const uint64_t parts = (data.size() + part_bytes - 1) / part_bytes;
     EXPECT_EQ(CountOf("part"), parts == 1 ? 0 : parts);
-    EXPECT_EQ(count(), parts == 1 ? 6 : parts + 7) << ::testing::PrintToString(Purposes());
+    const size_t of_new_folder = mebibytes == 1 ? 1 : 0;
+    EXPECT_EQ(count(), (parts == 1 ? 6 : parts + 7) + of_new_folder) << ::testing::PrintToString(Purposes());
   }
 }
 
