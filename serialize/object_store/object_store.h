@@ -69,8 +69,9 @@ struct ObjectStoreOptions {
   // Of one request that reads. Where a read keeps all connections busy with longer requests, they have up to four
   // times as many: a store that is far away answers few long ones faster.
   uint64_t range_bytes = uint64_t{8} << 20;
-  // Of one part that is written. 0: 1/200 of the size that the writer announces, 8 to 64 MiB; 16 MiB if it announces
-  // none. A file has at most 10,000 parts.
+  // Of one part that is written. A file has at most 10,000 parts. 0: 1/200 of the size that the writer announces, 16 to
+  // 64 MiB, or 1/5,000 if that is more. After 5,000 parts, those that follow become longer, so that a file of which
+  // nothing was announced may have 7 TiB.
   uint64_t part_bytes = 0;
   int connections = 16;  // that move data at a time, at most, and as many threads; one more asks for headers
   absl::Duration connect_timeout = absl::Seconds(5);

@@ -159,10 +159,9 @@ void ObjectServer::Complete(Exchange* exchange) {
         etag != absl::StrCat("&quot;", part.first.substr(1, part.first.size() - 2), "&quot;")) {
       return exchange->Fail(400, "InvalidPart");
     }
-    // As strict as the strictest store: all parts but the last have one size, and at least 5 MiB.
     if (number == 1) first_bytes = part.second->size();
     const bool is_last = static_cast<size_t>(number) == num_parts;
-    if (!is_last && (part.second->size() != first_bytes || first_bytes < (5 << 20))) {
+    if (demands_equal_parts && !is_last && (part.second->size() != first_bytes || first_bytes < (5 << 20))) {
       return exchange->Fail(400, "EntityTooSmall");
     }
     bytes += *part.second;
@@ -212,6 +211,7 @@ void ObjectServer::Read(Exchange* exchange) {
   exchange->SetHeader("Content-Range", absl::StrCat("bytes ", first, "-", last, "/", size));
   exchange->body = object.Part(first, last - first + 1);
 }
+
 std::string ObjectServer::ListedKey(const std::string& key) const {
   if (list_keys == ListKeys::kRaw) return absl::StrReplaceAll(key, {{"&", "&amp;"}, {"<", "&lt;"}});
   const std::string encoded = PercentEncoded(key);
@@ -221,7 +221,6 @@ std::string ObjectServer::ListedKey(const std::string& key) const {
 std::string ObjectServer::EncodingElement() const {
   return list_keys == ListKeys::kRaw ? "" : "<EncodingType>url</EncodingType>";
 }
-
 
 void ObjectServer::List(Exchange* exchange) {
   const ServerRequest& request = exchange->request;

@@ -49,10 +49,11 @@ class ObjectServer {
   std::atomic<ListKeys> list_keys{ListKeys::kPlus};
 
   // How this store differs from Amazon's.
-  std::atomic<bool> ignores_ranges{false};    // as a simple web server does
-  std::atomic<bool> repeats_complete{true};   // false: a second complete gets 404, as MinIO answers
-  std::atomic<bool> lies_about_abort{false};  // 204 for an upload that is completed, as MinIO answers
-  std::atomic<size_t> page_keys{1000};        // keys on a page of a list
+  std::atomic<bool> ignores_ranges{false};      // as a simple web server does
+  std::atomic<bool> repeats_complete{true};     // false: a second complete gets 404, as MinIO answers
+  std::atomic<bool> lies_about_abort{false};    // 204 for an upload that is completed, as MinIO answers
+  std::atomic<bool> demands_equal_parts{true};  // but for the last, and of 5 MiB, as the strictest store
+  std::atomic<size_t> page_keys{1000};          // keys on a page of a list
 
  private:
   struct Object {
@@ -74,9 +75,9 @@ class ObjectServer {
     bool is_complete = false;
   };
 
-  void Read(Exchange* exchange);
   std::string ListedKey(const std::string& key) const;
   std::string EncodingElement() const;
+  void Read(Exchange* exchange);
   void List(Exchange* exchange);
   void ListUploads(Exchange* exchange);
   bool MayPublish(const ServerRequest& request) const;  // by its conditions

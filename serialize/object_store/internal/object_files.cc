@@ -247,7 +247,8 @@ IoResult ObjectFiles::OpenToReadSoon(const std::string& path) {
   object->is_open = false;
   threads_.Submit([this, object] {
     std::string detail;
-    const IoResult opened = Open(object.get(), TailBytesOf(object->url), &detail);
+    const IoResult opened =
+        WithoutExceptions([&] { return Open(object.get(), TailBytesOf(object->url), &detail); }, &detail);
     const std::lock_guard<std::mutex> lock(object->mutex);
     object->is_open = true;
     object->opened = opened;
@@ -368,8 +369,9 @@ IoResult ObjectFiles::ReadManyAt(IoResult handle, absl::Span<const ReadRange> ra
     pieces.emplace_back();
     pieces.back().parts = absl::MakeConstSpan(parts).subspan(first, last - first);
   }
-  threads_.RunAll(pieces.size(),
-                  [&](size_t i) { pieces[i].result = ReadPiece(object.get(), pieces[i].parts, &pieces[i].detail); });
+  const absl::Status ran = threads_.RunAll(
+      pieces.size(), [&](size_t i) { pieces[i].result = ReadPiece(object.get(), pieces[i].parts, &pieces[i].detail); });
+  if (!ran.ok()) return FailWith(-ENOMEM, std::string(ran.message()));
   for (const Piece& piece : pieces) {
     if (piece.result < 0 && piece.parts[0].offset < failed_at) return FailWith(piece.result, piece.detail);
   }
@@ -457,7 +459,9 @@ IoResult ObjectFiles::CreateToPublish(const std::string& path, const std::string
     std::lock_guard<std::mutex> lock(mutex_);
     std::shared_ptr<Upload>& upload = uploads_[path];
     if (upload != nullptr) return FailWith(-EEXIST, "");
-    upload = std::make_shared<Upload>(requests_, &threads_, std::move(url), part_bytes_, connections_);
+    PartPlan plan;
+    plan.fixed_bytes = part_bytes_;
+    upload = std::make_shared<Upload>(requests_, &threads_, std::move(url), plan, connections_);
     handle.upload = upload;
   }
   return AddHandle(std::move(handle));

@@ -12,10 +12,18 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "tensorcask/serialize/io/file_system.h"
+
 namespace tensorcask::internal {
+
+// Returns fn(). If fn throws: -ENOMEM, with a reason in *words, which is not empty then.
+IoResult WithoutExceptions(absl::FunctionRef<IoResult()> fn, std::string* words);
 
 class TaskThreads {
  public:
@@ -24,10 +32,12 @@ class TaskThreads {
   TaskThreads(const TaskThreads&) = delete;
   TaskThreads& operator=(const TaskThreads&) = delete;
 
-  // Runs the task on another thread, or on this one where none can be made.
+  // Runs the task on another thread, or on this one where none can be made. An exception of a task ends it and has no
+  // other effect: whoever waits for the task must learn of it from the task itself (WithoutExceptions).
   void Submit(std::function<void()> task);
   // Calls run(0) to run(count - 1), several at the same time, and returns when all have returned.
-  void RunAll(size_t count, const std::function<void(size_t)>& run);
+  // Errors: after an exception of `run`, whichever thread it was thrown in, as CatchExceptions (catch_exceptions.h).
+  absl::Status RunAll(size_t count, const std::function<void(size_t)>& run);
 
  private:
   void Work();

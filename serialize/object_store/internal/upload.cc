@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tensorcask/serialize/object_store/internal/xml_answer.h"
@@ -16,6 +19,9 @@ namespace tensorcask::internal {
 namespace {
 
 constexpr int kDigestAttempts = 3;  // of a body whose checksum the store refuses
+constexpr size_t kMaxSpare = 2;
+constexpr uint64_t kWantedParts = 200;
+constexpr uint64_t kMostPartBytes = uint64_t{4} << 30;
 
 // "" if the system has no random bytes.
 std::string MakeSaveId() {
@@ -35,14 +41,28 @@ uint64_t RoundedUpToMebibyte(uint64_t bytes) { return (bytes + (1 << 20) - 1) >>
 
 }  // namespace
 
-Upload::Upload(const ObjectRequests* requests, TaskThreads* threads, ObjectUrl url, uint64_t part_bytes,
+uint64_t PartPlan::PartBytes(uint64_t announced_bytes) const {
+  const uint64_t wanted = std::clamp(announced_bytes / kWantedParts, least_bytes, usual_most_bytes);
+  const uint64_t needed = std::min(announced_bytes / equal_parts, kMostPartBytes);
+  return RoundedUpToMebibyte(std::max(wanted, needed));
+}
+
+uint64_t PartPlan::NextPartBytes(uint64_t part_bytes, size_t index) const {
+  const bool is_time = index >= equal_parts && (index - equal_parts) % parts_until_twice == 0;
+  return is_time ? std::min(2 * part_bytes, kMostPartBytes) : part_bytes;
+}
+
+Upload::Upload(const ObjectRequests* requests, TaskThreads* threads, ObjectUrl url, const PartPlan& plan,
                int connections)
     : requests_(requests),
       threads_(threads),
       url_(std::move(url)),
       connections_(connections),
       save_id_(MakeSaveId()),
-      part_bytes_(part_bytes) {}
+      plan_(plan),
+      part_bytes_(plan.fixed_bytes) {
+  spare_.reserve(kMaxSpare);
+}
 
 Upload::~Upload() {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -68,16 +88,19 @@ IoResult Upload::FailForGood(IoResult result, std::string detail) {
 
 void Upload::Announce(uint64_t size_bytes) { announced_ = std::max(announced_, size_bytes); }
 
-void Upload::ChoosePartBytes() {
-  // A sink that knows no size reserves twice what it has. Only more than that is a size.
-  const bool is_known = announced_ > 2 * first_.size();
-  const uint64_t wanted = is_known ? RoundedUpToMebibyte(announced_ / kWantedParts) : kUsualPartBytes;
-  part_bytes_ = std::clamp(wanted, kLeastPartBytes, kMostPartBytes);
+// Requires: last_, which will be the part num_parts_, is empty.
+void Upload::GrowParts() {
+  if (plan_.fixed_bytes != 0) return;
+  const uint64_t next = plan_.NextPartBytes(part_bytes_, num_parts_);
+  if (next == part_bytes_) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  part_bytes_ = next;
+  spare_.clear();
 }
 
 // Moves bytes from the front of *bytes to the end of *part, until the part is full.
 IoResult Upload::AppendTo(std::string* part, absl::string_view* bytes) {
-  const uint64_t full = part_bytes_ != 0 ? part_bytes_ : kLeastPartBytes;
+  const uint64_t full = part_bytes_ != 0 ? part_bytes_ : plan_.gathered_bytes;
   const auto taken = static_cast<size_t>(std::min<uint64_t>(full - part->size(), bytes->size()));
   // A string that grows by itself copies its bytes many times.
   if (part_bytes_ != 0 && part->size() + taken > part->capacity()) {
@@ -137,8 +160,8 @@ IoResult Upload::KeepAhead(uint64_t offset, absl::string_view bytes) {
 IoResult Upload::AppendNow(absl::string_view bytes) {
   const auto count = static_cast<IoResult>(bytes.size());
   while (!bytes.empty()) {
-    if (part_bytes_ == 0 && first_.size() >= kLeastPartBytes) ChoosePartBytes();
-    if (part_bytes_ == 0 || first_.size() < part_bytes_) {
+    if (part_bytes_ == 0 && first_.size() >= plan_.gathered_bytes) part_bytes_ = plan_.PartBytes(announced_);
+    if (part_bytes_ == 0 || (num_parts_ == 1 && first_.size() < part_bytes_)) {
       AppendTo(&first_, &bytes);
       continue;
     }
@@ -152,9 +175,9 @@ IoResult Upload::AppendNow(absl::string_view bytes) {
         }
       }
       next.clear();
-      const IoResult sent = SendPart(num_parts_, std::exchange(last_, std::move(next)));
+      const IoResult sent = SendLast(std::move(next));
       if (sent < 0) return sent;
-      ++num_parts_;
+      GrowParts();
     }
     AppendTo(&last_, &bytes);
   }
@@ -197,40 +220,69 @@ IoResult Upload::Start() {
   return 0;
 }
 
-IoResult Upload::SendPart(size_t index, std::string bytes) {
+IoResult Upload::SendPart(size_t index, uint64_t offset, std::string bytes) {
+  bool is_counted = false;
+  std::string words;
+  const IoResult sent =
+      WithoutExceptions([&] { return QueuePart(index, offset, std::move(bytes), &is_counted); }, &words);
+  if (words.empty()) return sent;
+  if (is_counted) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --sending_;
+  }
+  return FailForGood(sent, std::move(words));
+}
+
+// *is_counted: sending_ counts the part.
+IoResult Upload::QueuePart(size_t index, uint64_t offset, std::string bytes, bool* is_counted) {
   if (index >= kMaxParts) {
-    return FailForGood(-EFBIG, absl::StrCat(url_.name, ": more than ", kMaxParts, " parts of ", part_bytes_,
+    return FailForGood(-EFBIG, absl::StrCat(url_.name, ": more than ", kMaxParts, " parts, the last of ", part_bytes_,
                                             " bytes; set ObjectStoreOptions::part_bytes, or write more files"));
   }
   const IoResult started = Start();
   if (started < 0) return FailForGood(started, detail_);
   const uint64_t most =
       std::clamp<uint64_t>(kMaxWaitingBytes / part_bytes_, 2, static_cast<uint64_t>(connections_) + 1);
+  // A std::function is copied.
+  const auto shared = std::make_shared<std::string>(std::move(bytes));
+  const std::function<void()> send = [this, index, offset, shared] {
+    std::string words;
+    const IoResult sent = WithoutExceptions([&] { return SendNow(index, offset, *shared, &words); }, &words);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (sent < 0 && error_ == 0) {
+      error_ = sent;
+      error_detail_ = std::move(words);
+    }
+    if (spare_.size() < kMaxSpare && shared->size() == part_bytes_) spare_.push_back(std::move(*shared));
+    --sending_;
+    sent_.notify_all();
+  };
   {
     std::unique_lock<std::mutex> lock(mutex_);
     sent_.wait(lock, [&] { return sending_ < most || error_ < 0; });
     if (error_ < 0) return Fail(error_, error_detail_);
-    ++sending_;
     parts_.resize(std::max(parts_.size(), index + 1));
+    ++sending_;
+    *is_counted = true;
   }
-  // A std::function is copied.
-  const auto shared = std::make_shared<std::string>(std::move(bytes));
-  threads_->Submit([this, index, shared] {
-    SendNow(index, *shared);
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (spare_.size() < 2 && shared->size() == part_bytes_) spare_.push_back(std::move(*shared));
-    --sending_;
-    sent_.notify_all();
-  });
+  threads_->Submit(send);
   return 0;
 }
 
-void Upload::SendNow(size_t index, const std::string& bytes) {
+// Sends the part that was gathered behind the first. `next`: memory for the one after it.
+IoResult Upload::SendLast(std::string next) {
+  const uint64_t offset = size_ - last_.size();
+  const IoResult sent = SendPart(num_parts_, offset, std::exchange(last_, std::move(next)));
+  if (sent >= 0) ++num_parts_;
+  return sent;
+}
+
+IoResult Upload::SendNow(size_t index, uint64_t offset, const std::string& bytes, std::string* words) {
   UploadedPart part;
   part.crc32c = Crc32cHeader(bytes);
   HttpAnswer answer;
   for (int attempt = 0; attempt < kDigestAttempts; ++attempt) {
-    answer = requests_->PutPart(url_, upload_id_, static_cast<int>(index) + 1, index * part_bytes_, bytes, part.crc32c);
+    answer = requests_->PutPart(url_, upload_id_, static_cast<int>(index) + 1, offset, bytes, part.crc32c);
     if (answer.code != "BadDigest") break;
   }
   part.etag = answer.headers.etag;
@@ -238,14 +290,10 @@ void Upload::SendNow(size_t index, const std::string& bytes) {
     answer.result = -EBADMSG;
     answer.detail = absl::StrCat("PUT ", url_.name, ": the answer to part ", index + 1, " has no ETag");
   }
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (answer.result >= 0) {
-    parts_[index] = std::move(part);
-  } else if (error_ == 0) {
-    error_ = answer.result;
-    error_detail_ = std::move(answer.detail);
-    sent_.notify_all();
-  }
+  *words = std::move(answer.detail);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (answer.result >= 0) parts_[index] = std::move(part);
+  return std::min<IoResult>(answer.result, 0);
 }
 
 IoResult Upload::Check() {
@@ -282,12 +330,10 @@ IoResult Upload::SendRest() {
   const bool has_parts = num_parts_ > 1 || !last_.empty();
   if (has_parts) {
     if (!last_.empty()) {
-      const IoResult sent = SendPart(num_parts_, std::move(last_));
+      const IoResult sent = SendLast("");
       if (sent < 0) return sent;
-      ++num_parts_;
-      last_.clear();
     }
-    const IoResult sent = SendPart(0, std::move(first_));
+    const IoResult sent = SendPart(0, 0, std::move(first_));
     if (sent < 0) return sent;
   }
   is_sent_ = true;

@@ -1,13 +1,13 @@
 // A new object of an S3 store, from its first byte until it is published or removed.
 //
-//   Upload upload(&requests, &threads, url, /*part_bytes=*/0, /*connections=*/16);
+//   Upload upload(&requests, &threads, url, PartPlan(), /*connections=*/16);
 //   upload.Append(bytes);
 //   upload.Publish({PublishCondition::Kind::kNew, ""});
 //
 // The bytes are gathered into parts. The first part stays in memory until Close, so that a header can still be changed
 // (WriteAt); a file that fits into it needs one request. The others are sent by other threads while more is appended;
 // the memory of the parts that wait is bounded by kMaxWaitingBytes or two parts. All parts but the last have the same
-// size, which some stores demand.
+// size, which some stores demand, unless the file outgrows PartPlan::equal_parts.
 //
 // Each upload has a random save id, which becomes metadata of the object. After an answer was lost, or a store refused
 // the condition, a HEAD tells by it whether the object is this one: neither the status nor a repeated request tells.
@@ -35,23 +35,34 @@
 
 namespace tensorcask::internal {
 
+// The sizes of the parts. Few writers know how long a file will be, and most announce only what they are about to
+// write. So what was announced is a lower bound, for which equal_parts are enough. A file that outgrows those has
+// longer parts from there on, so that one of 7 TiB has room in 10,000 parts.
+struct PartPlan {
+  uint64_t fixed_bytes = 0;                        // of each part, as the caller asks; 0: as follows
+  uint64_t gathered_bytes = uint64_t{8} << 20;     // before the size is chosen
+  uint64_t least_bytes = uint64_t{16} << 20;       // of a part
+  uint64_t usual_most_bytes = uint64_t{64} << 20;  // if equal_parts of them are enough
+  size_t equal_parts = 5'000;                      // have the size that was chosen
+  size_t parts_until_twice = 500;                  // after those
+
+  uint64_t PartBytes(uint64_t announced_bytes) const;
+  // Of the part `index`, from 0; `part_bytes`: of the one before.
+  uint64_t NextPartBytes(uint64_t part_bytes, size_t index) const;
+};
+
 class Upload {
  public:
-  static constexpr uint64_t kLeastPartBytes = uint64_t{8} << 20;
-  static constexpr uint64_t kUsualPartBytes = uint64_t{16} << 20;
-  static constexpr uint64_t kMostPartBytes = uint64_t{64} << 20;
-  static constexpr uint64_t kWantedParts = 200;
   static constexpr size_t kMaxParts = 10'000;
   static constexpr uint64_t kMaxWaitingBytes = uint64_t{256} << 20;
   static constexpr uint64_t kMaxAheadBytes = uint64_t{4} << 30;
 
-  // `part_bytes` 0: chosen by the announced size.
-  Upload(const ObjectRequests* requests, TaskThreads* threads, ObjectUrl url, uint64_t part_bytes, int connections);
+  Upload(const ObjectRequests* requests, TaskThreads* threads, ObjectUrl url, const PartPlan& plan, int connections);
   ~Upload();  // waits for the parts that are being sent; removes nothing
   Upload(const Upload&) = delete;
   Upload& operator=(const Upload&) = delete;
 
-  // The size that the file will have, before the first part is full.
+  // The size that the file will have at least.
   void Announce(uint64_t size_bytes);
   IoResult Append(absl::string_view bytes);
   // -EOPNOTSUPP for bytes that are neither in the first part or the last one, nor past the end.
@@ -77,14 +88,16 @@ class Upload {
  private:
   enum class Winner { kUs, kAnother, kNone, kUnknown };
 
-  void ChoosePartBytes();
+  void GrowParts();
   IoResult AppendNow(absl::string_view bytes);
   IoResult AppendAhead();
   IoResult KeepAhead(uint64_t offset, absl::string_view bytes);
   IoResult AppendTo(std::string* part, absl::string_view* bytes);
   IoResult Start();
-  IoResult SendPart(size_t index, std::string bytes);
-  void SendNow(size_t index, const std::string& bytes);
+  IoResult SendPart(size_t index, uint64_t offset, std::string bytes);
+  IoResult QueuePart(size_t index, uint64_t offset, std::string bytes, bool* is_counted);
+  IoResult SendLast(std::string next);
+  IoResult SendNow(size_t index, uint64_t offset, const std::string& bytes, std::string* words);
   IoResult SendRest();
   IoResult Wait();
   HttpAnswer AskToPublish(const PublishCondition& condition);
@@ -99,6 +112,7 @@ class Upload {
   const int connections_;
   const std::string save_id_;
 
+  const PartPlan plan_;
   uint64_t part_bytes_;  // 0: not chosen yet
   uint64_t announced_ = 0;
   uint64_t size_ = 0;                      // of what is in parts

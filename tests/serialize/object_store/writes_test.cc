@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +16,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
+#include "tensorcask/serialize/object_store/internal/object_requests.h"
+#include "tensorcask/serialize/object_store/internal/object_url.h"
+#include "tensorcask/serialize/object_store/internal/request_engine.h"
+#include "tensorcask/serialize/object_store/internal/task_threads.h"
+#include "tensorcask/serialize/object_store/internal/upload.h"
 #include "tensorcask/serialize/safetensors/safetensors_reader.h"
 #include "tensorcask/serialize/safetensors/safetensors_writer.h"
 #include "tensorcask/tests/serialize/object_store/store_testing.h"
@@ -117,8 +123,8 @@ TEST(ObjectStore, TheSizeOfPartsFollowsTheAnnouncedSize) {
     uint64_t announced;
     uint64_t part;
   };
-  for (const Case& row : {Case{0, 16 << 20}, Case{100 << 20, 8 << 20}, Case{uint64_t{4} << 30, 21 << 20},
-                          Case{uint64_t{1} << 40, 64 << 20}}) {
+  for (const Case& row : {Case{0, 16 << 20}, Case{100 << 20, 16 << 20}, Case{uint64_t{4} << 30, 21 << 20},
+                          Case{uint64_t{100} << 30, 64 << 20}, Case{uint64_t{512} << 30, 105 << 20}}) {
     SCOPED_TRACE(row.announced);
     std::mutex mutex;
     uint64_t second_offset = 0;
@@ -139,6 +145,110 @@ TEST(ObjectStore, TheSizeOfPartsFollowsTheAnnouncedSize) {
     ASSERT_EQ(files->Rename("s3://bucket/a.tmp-0000000000000000", "s3://bucket/a", FileSystem::OnExisting::kReplace), 0)
         << files->LastDetail();
     EXPECT_EQ(second_offset, row.part);
+  }
+}
+
+TEST(PartPlan, AFileOfFiveTebibytesHasRoomWhateverWasAnnounced) {
+  constexpr uint64_t kMostS3Bytes = uint64_t{5} << 40;
+  constexpr uint64_t kMostS3PartBytes = uint64_t{5} << 30;
+  const internal::PartPlan plan;
+  for (const uint64_t announced : {uint64_t{0}, uint64_t{1} << 20, uint64_t{264} << 20, uint64_t{10} << 30,
+                                   uint64_t{700} << 30, kMostS3Bytes, UINT64_MAX}) {
+    SCOPED_TRACE(announced);
+    const uint64_t first = plan.PartBytes(announced);
+    EXPECT_LE(first, kMostS3PartBytes);
+    if (announced <= kMostS3Bytes) {
+      EXPECT_GE(first * plan.equal_parts, announced);
+    }
+    uint64_t total = first;
+    uint64_t part = first;
+    for (size_t i = 1; i < internal::Upload::kMaxParts; ++i) {
+      part = plan.NextPartBytes(part, i);
+      EXPECT_EQ(part == first, i < plan.equal_parts || first == uint64_t{4} << 30) << i;
+      EXPECT_LE(part, kMostS3PartBytes);
+      total += part;
+    }
+    EXPECT_GE(total, kMostS3Bytes);
+  }
+}
+
+TEST(Upload, AFileThatOutgrowsWhatWasAnnouncedHasLongerParts) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  const std::string bytes = PatternBytes(21 * kMiB + 77);
+  struct Case {
+    const char* name;
+    uint64_t announced_at_first;
+    uint64_t announced_later;
+    std::vector<uint64_t> mebibytes;  // of the parts but the last one
+  };
+  const Case rows[] = {
+      {"nothing", 0, 0, {1, 1, 1, 2, 2, 4, 4}},
+      {"a part of it", 5 * kMiB, 0, {2, 2, 2, 4, 4}},
+      {"more and more", 2 * kMiB, 30 * kMiB, {1, 1, 1, 2, 2, 4, 4}},
+      {"all of it", bytes.size(), 0, {8, 8}},
+  };
+  for (const Case& row : rows) {
+    SCOPED_TRACE(row.name);
+    LyingServer server;
+    server.demands_equal_parts = false;
+    ObjectStoreOptions options = OptionsFor(server);
+    std::mutex mutex;
+    std::map<uint64_t, uint64_t> parts;  // sizes, by offset
+    options.observer = [&](const RequestRecord& record) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (record.purpose == "part") parts[record.offset] = record.bytes;
+    };
+    internal::RequestEngine engine(options, "eu-test-1", options.credentials);
+    const internal::ObjectRequests requests(&engine, server.url());
+    internal::TaskThreads threads(4);
+    internal::PartPlan plan;
+    plan.gathered_bytes = 1000;
+    plan.least_bytes = kMiB;
+    plan.equal_parts = 3;
+    plan.parts_until_twice = 2;
+    ASSERT_OK_AND_ASSIGN(const internal::ObjectUrl url, internal::ParseObjectUrl("s3://bucket/a"));
+    internal::Upload upload(&requests, &threads, url, plan, 4);
+    upload.Announce(row.announced_at_first);
+    for (size_t done = 0; done < bytes.size(); done += 100'000) {
+      const absl::string_view piece = absl::string_view(bytes).substr(done, 100'000);
+      ASSERT_EQ(upload.Append(piece), static_cast<IoResult>(piece.size())) << upload.detail();
+      upload.Announce(row.announced_later);
+    }
+    ASSERT_EQ(upload.Close(), 0) << upload.detail();
+    ASSERT_EQ(upload.Publish({}), 0) << upload.detail();
+    EXPECT_TRUE(server.Get("bucket/a") == bytes);
+    uint64_t end = 0;
+    size_t i = 0;
+    for (const auto& [offset, size] : parts) {
+      EXPECT_EQ(offset, end);
+      end += size;
+      if (i < row.mebibytes.size()) {
+        EXPECT_EQ(size, row.mebibytes[i] * kMiB) << i;
+      }
+      ++i;
+    }
+    EXPECT_EQ(end, bytes.size());
+    EXPECT_EQ(parts.size(), row.mebibytes.size() + 1);
+  }
+}
+
+TEST(ObjectStore, UploadsAreListedByTheirNamesHoweverTheStoreEncodesThem) {
+  using ListKeys = LyingServer::ListKeys;
+  for (const ListKeys keys : {ListKeys::kPlus, ListKeys::kPercent, ListKeys::kRaw}) {
+    SCOPED_TRACE(static_cast<int>(keys));
+    LyingServer server;
+    server.list_keys = keys;
+    const std::unique_ptr<ObjectStore> store = StoreFor(server);
+    const std::string path = "s3://bucket/run 1/50%20off+";
+    const IoResult handle = store->files()->CreateToPublish(path + ".tmp-0000000000000000", path);
+    ASSERT_GE(handle, 0);
+    ASSERT_EQ(store->files()->Append(handle, PatternBytes(12 << 20)), 12 << 20);
+    ASSERT_EQ(store->files()->Close(handle), 0);
+    ASSERT_OK_AND_ASSIGN(const std::vector<UnfinishedUpload> uploads, store->ListUploads("s3://bucket/run 1/"));
+    ASSERT_EQ(uploads.size(), 1u);
+    EXPECT_EQ(uploads[0].path, path);
+    EXPECT_OK(store->RemoveUpload(uploads[0]));
+    EXPECT_EQ(server.num_uploads(), 0u);
   }
 }
 
