@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <system_error>
 #include <utility>
+
+#include "tensorcask/tensor/base/catch_exceptions.h"
 
 namespace tensorcask::internal {
 
@@ -39,6 +40,7 @@ AnnouncedReads::AnnouncedReads(absl::Span<const FileRange> ranges, const ReadSha
       tell_fetched_(options.fetched),
       direct_bytes_(shape.PieceBytesOf(DirectBytes(ranges, gap_bytes_))),
       after_this_(options.next) {
+  spare_.reserve(most_fetches_);
   CutIntoPieces(ranges);
   // Bytes that are announced twice are held: memory that a caller has is filled once.
   if (HoldOverlapping() && direct_bytes_ > piece_bytes_) {
@@ -193,8 +195,8 @@ void AnnouncedReads::PassOver(const Piece& first, uint64_t end) {
 void AnnouncedReads::Release(Piece* piece) {
   if (piece->state != State::kWaiting) held_bytes_ -= MemoryOf(*piece);
   piece->state = State::kDone;
-  if (piece->bytes != nullptr && piece->end - piece->begin > piece_bytes_ / 2)
-    spare_.push_back(std::move(piece->bytes));
+  const bool is_spare = piece->bytes != nullptr && piece->end - piece->begin > piece_bytes_ / 2;
+  if (is_spare && spare_.size() < most_fetches_) spare_.push_back(std::move(piece->bytes));
   piece->bytes.reset();
   fetched_.notify_all();
   room_.notify_one();
@@ -220,10 +222,16 @@ void AnnouncedReads::FetchFrom(Piece* first, std::unique_lock<std::mutex>* lock)
 }
 
 // If the piece cannot be fetched, the caller of Read reads its bytes itself: then each error is that of the range that
-// has it. Requires: the piece is counted in held_bytes_.
+// has it. So does an exception, which must not end a thread of this object, nor leave others waiting for the piece.
+// Requires: the piece is counted in held_bytes_.
 void AnnouncedReads::Fetch(Piece* piece, std::unique_lock<std::mutex>* lock) {
   ++fetches_;
-  const bool is_fetched = FetchNow(piece, lock);
+  bool is_fetched = false;
+  CatchExceptions([&] {
+    is_fetched = FetchNow(piece, lock);
+    return absl::OkStatus();
+  }).IgnoreError();
+  if (!lock->owns_lock()) lock->lock();
   --fetches_;
   piece->state = State::kHeld;
   fetched_.notify_all();
@@ -332,11 +340,11 @@ bool AnnouncedReads::FetchOne() {
 void AnnouncedReads::StartThreads() {
   if (ends_) return;
   const size_t wanted = after_this_ != nullptr ? most_fetches_ : std::min(most_fetches_, pieces_.size() - next_);
-  try {  // NOLINT: of the standard library
+  // Where the system has no more threads, those that there are, and the caller, do the work.
+  CatchExceptions([&] {
     while (threads_.size() < wanted) threads_.emplace_back([this] { Work(); });
-  } catch (const std::system_error&) {
-    // The system has no more threads. Those that there are, and the caller, do the work.
-  }
+    return absl::OkStatus();
+  }).IgnoreError();
   room_.notify_all();
 }
 

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/quote.h"
 
 namespace tensorcask::internal {
@@ -24,8 +26,20 @@ bool AnswerReceiver::Refuse(IoResult result, std::string words) {
   return false;
 }
 
+bool AnswerReceiver::WithoutThrowing(absl::FunctionRef<bool()> fn) {
+  bool goes_on = false;
+  const absl::Status done = CatchExceptions([&] {
+    goes_on = fn();
+    return absl::OkStatus();
+  });
+  return done.ok() ? goes_on : Refuse(-ENOMEM, "no memory");  // so few bytes need none
+}
+
 bool AnswerReceiver::AddHeader(absl::string_view line) {
-  return headers_.AddLine(line) || Refuse(-EBADMSG, "the headers of the answer are too long or contradict each other");
+  return WithoutThrowing([&] {
+    return headers_.AddLine(line) ||
+           Refuse(-EBADMSG, "the headers of the answer are too long or contradict each other");
+  });
 }
 
 bool AnswerReceiver::Begin(int status) {
@@ -40,20 +54,22 @@ bool AnswerReceiver::Begin(int status) {
 }
 
 bool AnswerReceiver::AddBody(absl::string_view bytes, int status) {
-  if (!began_ && !Begin(status)) return false;
-  received_ += bytes.size();
-  if (is_error_) {
+  return WithoutThrowing([&] {
+    if (!began_ && !Begin(status)) return false;
+    received_ += bytes.size();
+    if (!is_error_) return OnBytes(bytes);
     text_.append(bytes.data(), std::min(bytes.size(), kMaxErrorTextBytes - text_.size()));
     if (received_ <= kMaxErrorBytes) return true;
     return Refuse(-EBADMSG, absl::StrCat("the answer is an error of the status ", status, " with a text of more than ",
                                          kMaxErrorBytes, " bytes"));
-  }
-  return OnBytes(bytes);
+  });
 }
 
 bool AnswerReceiver::End(int status) {
-  if (!began_ && !Begin(status)) return false;
-  return is_error_ || OnEnd();
+  return WithoutThrowing([&] {
+    if (!began_ && !Begin(status)) return false;
+    return is_error_ || OnEnd();
+  });
 }
 
 bool TextReceiver::TooLong() {

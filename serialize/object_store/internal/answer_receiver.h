@@ -7,7 +7,8 @@
 //   ... receiver.AddHeader(line), then receiver.AddBody(bytes, status), then receiver.End(status) ...
 //
 // Once one of them returned false the answer is refused: refused() and refused_words() say why. A status that is not
-// 2xx brings a text.
+// 2xx brings a text. They throw nothing, since curl calls them, which is C: an exception refuses the answer with
+// ENOMEM.
 
 #ifndef TENSORCASK_SERIALIZE_OBJECT_STORE_INTERNAL_ANSWER_RECEIVER_H_
 #define TENSORCASK_SERIALIZE_OBJECT_STORE_INTERNAL_ANSWER_RECEIVER_H_
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tensorcask/serialize/io/file_system.h"
@@ -66,6 +68,7 @@ class AnswerReceiver {
 
  private:
   bool Begin(int status);
+  bool WithoutThrowing(absl::FunctionRef<bool()> fn);
 
   uint64_t received_ = 0;
   IoResult refused_ = 0;

@@ -111,9 +111,32 @@ struct RequestEngine::Outcome {
   int64_t microseconds = 0;
 };
 
+// A connection for one request, which returns it, also where an exception ends the request.
+class RequestEngine::Lease {
+ public:
+  Lease(RequestEngine* engine, bool moves_data)
+      : engine_(engine), moves_data_(moves_data), connection_(engine->Acquire(moves_data)) {}
+  ~Lease() {
+    // Keeps the connection, and neither pointers to what ends with the request nor the keys: the handle may write to an
+    // error buffer for as long as it has one.
+    if (curl() != nullptr) curl_easy_reset(curl());
+    engine_->Release(std::move(connection_), moves_data_);
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  CURL* curl() const { return connection_->curl; }
+
+ private:
+  RequestEngine* const engine_;
+  const bool moves_data_;
+  std::unique_ptr<Connection> connection_;
+};
+
 RequestEngine::RequestEngine(const ObjectStoreOptions& options, std::string region,
                              std::shared_ptr<CredentialSource> credentials)
     : options_(options), region_(std::move(region)), credentials_(std::move(credentials)) {
+  idle_.reserve(4 * static_cast<size_t>(options.connections));  // Release takes no memory
   SetDeadline(options.deadline);
   StartCurl();
 }
@@ -125,11 +148,15 @@ std::unique_ptr<RequestEngine::Connection> RequestEngine::Acquire(bool moves_dat
   std::unique_lock<std::mutex> lock(mutex_);
   released_.wait(
       lock, [&] { return used_ <= options_.connections && (!moves_data || used_to_move_ < options_.connections); });
+  std::unique_ptr<Connection> connection;
+  if (idle_.empty()) {
+    connection = std::make_unique<Connection>();
+  } else {
+    connection = std::move(idle_.back());  // the warmest
+    idle_.pop_back();
+  }
   ++used_;
   used_to_move_ += moves_data ? 1 : 0;
-  if (idle_.empty()) return std::make_unique<Connection>();
-  std::unique_ptr<Connection> connection = std::move(idle_.back());  // the warmest
-  idle_.pop_back();
   return connection;
 }
 
@@ -138,7 +165,8 @@ void RequestEngine::Release(std::unique_ptr<Connection> connection, bool moved_d
     std::lock_guard<std::mutex> lock(mutex_);
     --used_;
     used_to_move_ -= moved_data ? 1 : 0;
-    if (connection->curl != nullptr) idle_.push_back(std::move(connection));
+    const bool has_room = idle_.size() < idle_.capacity();  // without more memory
+    if (connection->curl != nullptr && has_room) idle_.push_back(std::move(connection));
   }
   released_.notify_all();
 }
@@ -155,12 +183,11 @@ void RequestEngine::AddUsed(int count) {
 RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const Credentials& credentials,
                                               AnswerReceiver* receiver) {
   Outcome outcome;
-  const bool moves_data = request.method != "HEAD" && !request.is_small;
-  std::unique_ptr<Connection> connection = Acquire(moves_data);
-  CURL* const curl = connection->curl;
+  char words[CURL_ERROR_SIZE] = "";  // outlives the pointer to it
+  const Lease lease(this, /*moves_data=*/request.method != "HEAD" && !request.is_small);
+  CURL* const curl = lease.curl();
   if (curl == nullptr) {
     outcome.curl_code = CURLE_OUT_OF_MEMORY;
-    Release(std::move(connection), moves_data);
     return outcome;
   }
   std::vector<std::string> lines = request.headers;
@@ -228,7 +255,6 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(left));
   }
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "tensorcask");
-  char words[CURL_ERROR_SIZE] = "";
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
 
   struct Callbacks {
@@ -267,15 +293,11 @@ RequestEngine::Outcome RequestEngine::Attempt(const HttpRequest& request, const 
   outcome.status = callbacks.status();
   if (outcome.curl_code == CURLE_OK) receiver->End(outcome.status);
   outcome.curl_words = words[0] != '\0' ? words : curl_easy_strerror(outcome.curl_code);
-  // Keeps the connection, and neither pointers to what ends with this function nor the keys: the handle may write to an
-  // error buffer for as long as it has one.
-  curl_easy_reset(curl);
   outcome.headers = std::move(receiver->headers());
   outcome.text = std::move(receiver->text());
   outcome.refused = receiver->refused();
   outcome.refused_words = std::move(receiver->refused_words());
   outcome.bytes_received = receiver->received();
-  Release(std::move(connection), moves_data);
   return outcome;
 }
 

@@ -108,6 +108,7 @@ class RequestEngine {
  private:
   struct Connection;
   struct Outcome;
+  class Lease;
 
   std::unique_ptr<Connection> Acquire(bool moves_data);
   void Release(std::unique_ptr<Connection> connection, bool moved_data);

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "tensorcask/serialize/object_store/internal/http_headers.h"
 #include "tensorcask/serialize/object_store/internal/object_url.h"
+#include "tensorcask/tensor/base/catch_exceptions.h"
 #include "tensorcask/tensor/base/quote.h"
 #include "tensorcask/tensor/base/status_macros.h"
 
@@ -43,6 +44,7 @@ class XmlReader {
     XML_SetStartDoctypeDeclHandler(parser_, OnDoctype);
     XML_SetParamEntityParsing(parser_, XML_PARAM_ENTITY_PARSING_NEVER);
     const XML_Status status = XML_Parse(parser_, text.data(), static_cast<int>(text.size()), XML_TRUE);
+    CASK_RETURN_IF_ERROR(thrown_);
     if (!problem_.empty()) return absl::DataLossError(absl::StrCat("an XML answer ", problem_));
     if (status != XML_STATUS_OK) {
       return absl::DataLossError(absl::StrCat("an answer is not XML: ", XML_ErrorString(XML_GetErrorCode(parser_)),
@@ -57,39 +59,55 @@ class XmlReader {
     XML_StopParser(parser_, XML_FALSE);
   }
 
-  static void XMLCALL OnStart(void* self, const XML_Char* name, const XML_Char**) {
+  // Calls a function of this reader for expat, which is C and must see no exception.
+  template <typename Fn>
+  static void Call(void* self, Fn fn) {
     auto* const reader = static_cast<XmlReader*>(self);
-    if (reader->starts_.size() >= kMaxXmlLevels) return reader->Stop("has too many levels");
-    reader->starts_.push_back(reader->path_.size());
-    reader->text_.clear();
-    if (reader->starts_.size() == 1) {
-      reader->root_ = name;
+    if (!reader->thrown_.ok()) return;
+    reader->thrown_ = CatchExceptions([&] {
+      fn(reader);
+      return absl::OkStatus();
+    });
+    if (!reader->thrown_.ok()) XML_StopParser(reader->parser_, XML_FALSE);
+  }
+  static void XMLCALL OnStart(void* self, const XML_Char* name, const XML_Char**) {
+    Call(self, [&](XmlReader* reader) { reader->Start(name); });
+  }
+  static void XMLCALL OnEnd(void* self, const XML_Char*) {
+    Call(self, [](XmlReader* reader) { reader->End(); });
+  }
+  static void XMLCALL OnText(void* self, const XML_Char* text, int bytes) {
+    Call(self, [&](XmlReader* reader) { reader->AddText({text, static_cast<size_t>(bytes)}); });
+  }
+  static void XMLCALL OnDoctype(void* self, const XML_Char*, const XML_Char*, const XML_Char*, int) {
+    Call(self, [](XmlReader* reader) { reader->Stop("has a document type, which is not read"); });
+  }
+
+  void Start(const XML_Char* name) {
+    if (starts_.size() >= kMaxXmlLevels) return Stop("has too many levels");
+    starts_.push_back(path_.size());
+    text_.clear();
+    if (starts_.size() == 1) {
+      root_ = name;
       return;
     }
-    if (!reader->path_.empty()) reader->path_ += '/';
-    reader->path_ += name;
+    if (!path_.empty()) path_ += '/';
+    path_ += name;
   }
 
-  static void XMLCALL OnEnd(void* self, const XML_Char*) {
-    auto* const reader = static_cast<XmlReader*>(self);
-    if (reader->starts_.empty()) return;
-    if (reader->starts_.size() > 1 && reader->problem_.empty() && !reader->on_element_(reader->path_, reader->text_)) {
-      reader->Stop(absl::StrCat("has a wrong or one too many <", reader->path_, ">"));
+  void End() {
+    if (starts_.empty()) return;
+    if (starts_.size() > 1 && problem_.empty() && !on_element_(path_, text_)) {
+      Stop(absl::StrCat("has a wrong or one too many <", path_, ">"));
     }
-    reader->path_.resize(reader->starts_.back());
-    reader->starts_.pop_back();
-    reader->text_.clear();
+    path_.resize(starts_.back());
+    starts_.pop_back();
+    text_.clear();
   }
 
-  static void XMLCALL OnText(void* self, const XML_Char* text, int bytes) {
-    auto* const reader = static_cast<XmlReader*>(self);
-    const auto size = static_cast<size_t>(bytes);
-    if (size > kMaxXmlTextBytes - reader->text_.size()) return reader->Stop("has an element that is too long");
-    reader->text_.append(text, size);
-  }
-
-  static void XMLCALL OnDoctype(void* self, const XML_Char*, const XML_Char*, const XML_Char*, int) {
-    static_cast<XmlReader*>(self)->Stop("has a document type, which is not read");
+  void AddText(absl::string_view text) {
+    if (text.size() > kMaxXmlTextBytes - text_.size()) return Stop("has an element that is too long");
+    text_.append(text.data(), text.size());
   }
 
   const OnElement on_element_;
@@ -99,6 +117,7 @@ class XmlReader {
   std::vector<size_t> starts_;  // of the open elements: the size of the path before
   std::string text_;
   std::string problem_;
+  absl::Status thrown_;
 };
 
 absl::Status ReadDocument(absl::string_view text, absl::string_view wanted_root, OnElement on_element) {

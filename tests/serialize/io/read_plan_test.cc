@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
@@ -767,6 +768,51 @@ TEST_F(ReadPlanTest, AFailedPieceFailsOnlyTheReadsThatNeedIt) {
   faulty.FailAt(faulty.operations(FileOperation::kReadAt) + 1, EIO, FaultyFileSystem::kForEver, FileOperation::kReadAt);
   std::string out(50, '\0');
   EXPECT_THAT(file->ReadAt(0, absl::MakeSpan(&out[0], 50)), StatusIs(Code::kUnknown, HasSubstr("f: cannot read at 0")));
+}
+
+// Reads throw, as where the system has no memory, but for those of this thread.
+class ThrowingElsewhere final : public ForwardingFileSystem {
+ public:
+  explicit ThrowingElsewhere(FileSystem* behind) : ForwardingFileSystem(behind) {}
+  ReadShape read_shape() const override { return kShape; }
+  ReadShape ShapeOf(IoResult) const override { return kShape; }
+  IoResult ReadAt(IoResult handle, uint64_t offset, absl::Span<char> out) override {
+    Throw();
+    return behind()->ReadAt(handle, offset, out);
+  }
+  IoResult ReadManyAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    Throw();
+    return behind()->ReadManyAt(handle, ranges);
+  }
+  IoResult ReadPieceAt(IoResult handle, absl::Span<const ReadRange> ranges) override {
+    return ReadManyAt(handle, ranges);
+  }
+  int thrown() const { return thrown_; }
+
+ private:
+  void Throw() {
+    if (std::this_thread::get_id() == main_) return;
+    ++thrown_;
+    throw std::bad_alloc();
+  }
+
+  const std::thread::id main_ = std::this_thread::get_id();
+  std::atomic<int> thrown_{0};
+};
+
+TEST_F(ReadPlanTest, WhatAThreadCouldNotFetchForAnExceptionIsRead) {
+  ThrowingElsewhere files(&memory_);
+  const std::shared_ptr<const ByteSource> file = Open(&files);
+  for (int round = 0; round < 50; ++round) {
+    ReadPlan plan;
+    for (uint64_t i = 0; i < 20; ++i) plan.Add(file, i * 100, 100);
+    plan.Start();
+    for (uint64_t i = 0; i < 20; ++i) {
+      ExpectReads(*file, i * 100, 100);
+      if (i == 0) std::this_thread::yield();
+    }
+  }
+  EXPECT_GT(files.thrown(), 0);
 }
 
 TEST_F(ReadPlanTest, AFileThatShrankIsDamage) {
