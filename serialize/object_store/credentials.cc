@@ -53,6 +53,7 @@ class DefaultCredentials final : public CredentialSource {
   absl::StatusOr<Credentials> Get(bool renew) override {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!renew && known_.has_value() && absl::Now() < known_->expires - kRenewBefore) return *known_;
+    if (renew) environment_.ReadFiles();
     absl::StatusOr<Credentials> found = Find();
     if (!found.ok()) {
       // Those that are known may still do for some minutes.
@@ -118,6 +119,10 @@ class DefaultCredentials final : public CredentialSource {
   absl::StatusOr<Credentials> AskContainer(const std::string& url) const {
     const std::string host = internal::HostOf(url);
     const bool is_agent = host == "169.254.170.2" || host == "169.254.170.23" || host == "fd00:ec2::23";
+    if (host.empty()) {
+      return absl::InvalidArgumentError(
+          "AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI gives a URL without a host, or with a user name");
+    }
     const bool is_near = absl::StartsWith(url, "http://") && (is_agent || internal::IsLoopback(host));
     if (!is_near && !absl::StartsWith(url, "https://")) {
       return absl::InvalidArgumentError(
@@ -154,7 +159,7 @@ class DefaultCredentials final : public CredentialSource {
     return internal::ParseCredentialAnswer(answer);
   }
 
-  const StoreEnvironment environment_;
+  StoreEnvironment environment_;
   std::mutex mutex_;
   std::optional<Credentials> known_;
 };

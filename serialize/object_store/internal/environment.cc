@@ -49,13 +49,17 @@ StoreEnvironment StoreEnvironment::Read() {
   }
   environment.profile_ = environment.Get("AWS_PROFILE");
   if (environment.profile_.empty()) environment.profile_ = "default";
-  const auto path = [&](const char* variable, const char* usual) {
-    const std::string named = environment.Get(variable);
-    return named.empty() ? absl::StrCat(environment.Get("HOME"), "/.aws/", usual) : named;
-  };
-  environment.credentials_file_ = ReadProfiles(path("AWS_SHARED_CREDENTIALS_FILE", "credentials"));
-  environment.config_file_ = ReadProfiles(path("AWS_CONFIG_FILE", "config"));
+  environment.ReadFiles();
   return environment;
+}
+
+void StoreEnvironment::ReadFiles() {
+  const auto path = [&](const char* variable, const char* usual) {
+    const std::string named = Get(variable);
+    return named.empty() ? absl::StrCat(Get("HOME"), "/.aws/", usual) : named;
+  };
+  credentials_file_ = ReadProfiles(path("AWS_SHARED_CREDENTIALS_FILE", "credentials"));
+  config_file_ = ReadProfiles(path("AWS_CONFIG_FILE", "config"));
 }
 
 std::string StoreEnvironment::Get(const std::string& variable) const {

@@ -19,6 +19,8 @@ class StoreEnvironment {
  public:
   // Of this process, and its files, as they are now. A file that is missing or larger than 1 MiB counts as empty.
   static StoreEnvironment Read();
+  // Reads the files again: another program may have put new keys into them.
+  void ReadFiles();
 
   std::string Get(const std::string& variable) const;  // "" if it is not set
   bool IsTrue(const std::string& variable) const;      // "true" or "1"

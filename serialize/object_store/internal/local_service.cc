@@ -36,7 +36,13 @@ absl::StatusOr<std::string> AskLocalService(const std::string& method, const std
     for (const std::string& header : headers) list = curl_slist_append(list, header.c_str());
     const std::unique_ptr<curl_slist, void (*)(curl_slist*)> owned(list, curl_slist_free_all);
     std::string text;
+    text.reserve(kMaxServiceBytes);  // OnServiceBody is called by curl, which is C, and must not throw
     curl_easy_setopt(curl.get(), CURLOPT_URL, url.c_str());
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(curl.get(), CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(curl.get(), CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
     curl_easy_setopt(curl.get(), CURLOPT_CUSTOMREQUEST, method.c_str());
     curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, list);
     curl_easy_setopt(curl.get(), CURLOPT_PROXY, "");

@@ -138,6 +138,7 @@ std::string HostOf(absl::string_view url) {
   if (scheme == absl::string_view::npos) return "";
   absl::string_view host = url.substr(scheme + 3);
   host = host.substr(0, host.find_first_of("/?#"));
+  if (absl::StrContains(host, '@')) return "";
   if (absl::ConsumePrefix(&host, "[")) return std::string(host.substr(0, host.find(']')));
   return std::string(host.substr(0, host.find(':')));
 }

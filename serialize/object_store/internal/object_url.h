@@ -38,7 +38,8 @@ std::string PercentEncoded(absl::string_view text, absl::string_view kept = "");
 // The inverse. Text after a "%" that is not two hex digits stays.
 std::string PercentDecoded(absl::string_view text);
 
-// "host" of "https://host:8080/path"; without the brackets of an IPv6 address. "" if there is none.
+// "host" of "https://host:8080/path"; without the brackets of an IPv6 address. "" if there is none, or a user name in
+// front of it, which not every program reads alike.
 std::string HostOf(absl::string_view url);
 // Whether it is a name or address of this host: localhost, 127.0.0.0/8, ::1.
 bool IsLoopback(absl::string_view host);

@@ -76,6 +76,19 @@ TEST_F(DefaultCredentialsTest, TheEnvironmentComesBeforeTheProfile) {
   EXPECT_EQ(KeyId(), "ENV");
 }
 
+TEST_F(DefaultCredentialsTest, TheFilesAreReadAgainForNewKeys) {
+  const auto write = [&](const std::string& id) {
+    folder_.Write("credentials", absl::StrCat("[default]\naws_access_key_id=", id, "\naws_secret_access_key=s\n"));
+  };
+  write("OLD");
+  const std::shared_ptr<CredentialSource> source = MakeDefaultCredentials();
+  EXPECT_EQ(source->Get(/*renew=*/false)->access_key_id, "OLD");
+  write("NEW");
+  EXPECT_EQ(source->Get(/*renew=*/false)->access_key_id, "OLD");
+  EXPECT_EQ(source->Get(/*renew=*/true)->access_key_id, "NEW");
+  EXPECT_EQ(source->Get(/*renew=*/false)->access_key_id, "NEW");
+}
+
 TEST_F(DefaultCredentialsTest, NoProgramIsRun) {
   const std::string mark = folder_.Path("was-run");
   folder_.Write("config", absl::StrCat("[default]\ncredential_process = touch ", mark, "\n"));
@@ -102,6 +115,16 @@ TEST_F(DefaultCredentialsTest, OfAContainer) {
   ASSERT_OK(source->Get(true));
   EXPECT_EQ(server.num_requests(), 2u);
   Set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.org/keys");
+  EXPECT_THAT(Find(), StatusIs(Code::kInvalidArgument, HasSubstr("in the clear")));
+  // What follows the "@" is the host for curl.
+  for (const char* url : {"http://127.0.0.1:80@example.org/keys", "http://[::1]:80@example.org/keys",
+                          "https://127.0.0.1@example.org/keys"}) {
+    Set("AWS_CONTAINER_CREDENTIALS_FULL_URI", url);
+    EXPECT_THAT(Find(), StatusIs(Code::kInvalidArgument, HasSubstr("with a user name"))) << url;
+  }
+  Set("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "@example.org/keys");
+  EXPECT_THAT(Find(), StatusIs(Code::kInvalidArgument, HasSubstr("with a user name")));
+  Set("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ".example.org/keys");
   EXPECT_THAT(Find(), StatusIs(Code::kInvalidArgument, HasSubstr("in the clear")));
 }
 

@@ -104,6 +104,8 @@ TEST(ObjectUrls, Hosts) {
   EXPECT_EQ(HostOf("https://host:8080/path"), "host");
   EXPECT_EQ(HostOf("http://[::1]:80/"), "::1");
   EXPECT_EQ(HostOf("nonsense"), "");
+  EXPECT_EQ(HostOf("http://127.0.0.1:80@example.org/"), "");  // curl connects to example.org
+  EXPECT_EQ(HostOf("http://host/path@2"), "host");
   for (const char* host : {"localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1"}) EXPECT_TRUE(IsLoopback(host));
   for (const char* host : {"host", "127.example.org", "128.0.0.1", "::2", ""}) EXPECT_FALSE(IsLoopback(host)) << host;
 }
@@ -152,22 +154,17 @@ TEST(XmlAnswers, AreRead) {
       ParseObjectPage("<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
                       "<Contents><Key>a%20b</Key><LastModified>2026-01-02T03:04:05.678Z</LastModified>"
                       "<Size>7</Size></Contents><CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes>"
+                      "<EncodingType>url</EncodingType>"
                       "<IsTruncated>true</IsTruncated><NextContinuationToken>t=</NextContinuationToken>"
                       "</ListBucketResult>"));
   ASSERT_EQ(page.objects.size(), 1u);
   EXPECT_EQ(page.objects[0].key, "a b");
   EXPECT_EQ(page.objects[0].size_bytes, 7u);
-                      "<EncodingType>url</EncodingType>"
   EXPECT_EQ(page.objects[0].modified_unix_seconds, 1767323045);
   EXPECT_EQ(page.folders, std::vector<std::string>{"c/"});
   EXPECT_EQ(page.next, "t=");
 }
 
-TEST(XmlAnswers, OthersAreRefused) {
-  const auto page = [](const std::string& inside) {
-    return ParseObjectPage("<ListBucketResult>" + inside + "</ListBucketResult>").status();
-  };
-  EXPECT_THAT(ParseObjectPage(""), StatusIs(Code::kDataLoss, HasSubstr("not XML")));
 // A store that ignores encoding-type=url sends keys as they are, and does not say that it encoded them.
 TEST(XmlAnswers, KeysAreDecodedIfThePageSaysThatTheyAreEncoded) {
   struct Case {
@@ -210,6 +207,11 @@ TEST(XmlAnswers, KeysAreDecodedIfThePageSaysThatTheyAreEncoded) {
   }
 }
 
+TEST(XmlAnswers, OthersAreRefused) {
+  const auto page = [](const std::string& inside) {
+    return ParseObjectPage("<ListBucketResult>" + inside + "</ListBucketResult>").status();
+  };
+  EXPECT_THAT(ParseObjectPage(""), StatusIs(Code::kDataLoss, HasSubstr("not XML")));
   EXPECT_THAT(ParseObjectPage("<html>"), StatusIs(Code::kDataLoss, HasSubstr("not XML")));
   EXPECT_THAT(ParseObjectPage("<html/>"), StatusIs(Code::kDataLoss, HasSubstr("\"html\"")));
   EXPECT_THAT(ParseObjectPage("<!DOCTYPE a [<!ENTITY b \"c\">]><ListBucketResult/>"),
