@@ -102,9 +102,42 @@ class ObjectStore(Archives):
         self.assertEqual(self.tool("ls", "s3://bucket/run").stdout.splitlines(), lines)
         self.tool("convert", here, "s3://bucket/top.ckpt")
         self.assertIn("s3://bucket/top.ckpt", self.tool("ls", "s3://bucket").stdout)
+        self.assertIn("total: 1 archive", self.tool("ls", "s3://bucket").stdout)
         self.assertIn("GLOB", self.tool("ls", "s3://bucket/run/", "*", code=1).stderr)
         self.assertIn("has no objects", self.tool("ls", "s3://bucket/none/", code=1).stderr)
         self.assertIn("cannot be listed", self.tool("ls", self.url + "/bucket/run/", code=1).stderr)
+
+    def test_a_damaged_file_beside_a_folder_of_its_name_is_an_error(self):
+        here = os.path.join(self.folder, "here.ckpt")
+        self.make_checkpoint(here)
+        self.tool("convert", here, "s3://bucket/run/ckpt-1")
+        for name in ("run.index", "run"):
+            self.store.put("bucket/" + name, b"neither a checkpoint nor another file")
+            done = self.tool("ls", "s3://bucket/run", code=1)
+            self.assertEqual(done.stdout, "")
+            self.assertIn("s3://bucket/run", done.stderr)
+            del self.store.stored["bucket/" + name]
+        self.assertIn("s3://bucket/run/ckpt-1", self.tool("ls", "s3://bucket/run").stdout)
+
+    def test_keys_with_spaces_and_signs(self):
+        here = os.path.join(self.folder, "here.ckpt")
+        self.make_checkpoint(here)
+        self.tool("convert", here, "s3://bucket/run 1/50%20+off")
+        self.assertIn('"s3://bucket/run 1/50%20+off" ', self.tool("ls", "s3://bucket/run 1/").stdout)
+        self.store.start_upload("bucket/run 1/an upload+", days_old=100)
+        self.tool("clean", "--delete", "s3://bucket/run 1/")
+        self.assertEqual(self.store.uploads, {})
+
+    def test_an_upload_that_is_gone_was_not_removed(self):
+        class Vanishing(dict):
+            def pop(self, *arguments):
+                return None
+
+        self.store.uploads = Vanishing()
+        self.store.start_upload("bucket/run/x", days_old=100)
+        done = self.tool("clean", "--delete", "s3://bucket/run/", code=1)
+        self.assertIn("s3://bucket/run/x: cannot remove the upload", done.stderr)
+        self.assertIn("NoSuchUpload", done.stderr)
 
     def make_leftovers(self):
         here = os.path.join(self.folder, "here.ckpt")

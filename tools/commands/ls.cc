@@ -25,6 +25,7 @@
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/checkpoint/checkpoint_reader.h"
 #include "tensorcask/serialize/checkpoint/object_graph.h"
+#include "tensorcask/serialize/io/file_system.h"
 #include "tensorcask/tensor/base/checked_math.h"
 #include "tensorcask/tensor/base/status_macros.h"
 #include "tensorcask/tensor/device.h"
@@ -577,7 +578,8 @@ absl::StatusOr<ExitCode> ListArchives(const LsFlags& flags, Console& console) {
 
 // Reads the list twice, so that no line waits in memory for the width of the columns.
 absl::StatusOr<ExitCode> List(const LsFlags& flags, Console& console) {
-  if (IsOfStore(flags.path) && absl::EndsWith(flags.path, "/")) return ListArchives(flags, console);
+  const bool is_bucket = SchemeOf(flags.path) == "s3" && FolderOf(flags.path) == flags.path;
+  if (is_bucket || (IsOfStore(flags.path) && absl::EndsWith(flags.path, "/"))) return ListArchives(flags, console);
   Console quiet = console;
   quiet.progress = console.progress && flags.checksum;
   ReadProgress progress(quiet, "reading");
@@ -587,7 +589,7 @@ absl::StatusOr<ExitCode> List(const LsFlags& flags, Console& console) {
       flags.by_size || flags.tree || flags.values || std::any_of(flags.globs.begin(), flags.globs.end(), may_be_name);
   options.files = &progress;
   absl::StatusOr<std::unique_ptr<ArchiveReader>> opened = OpenInput(flags.path, options);
-  if (!opened.ok() && IsOfStore(flags.path)) {
+  if (absl::IsNotFound(opened.status()) && IsOfStore(flags.path)) {
     // A folder whose slash was left out.
     LsFlags folder = flags;
     folder.path += "/";
