@@ -82,10 +82,20 @@ IoResult FileSystem::ProbeUnlocked(const std::string& path, FileInfo* info) {
   return described < 0 ? described : -EOPNOTSUPP;
 }
 
+namespace {
+
+// A URL without its query, which may be a signature that lets everybody read the file.
+absl::string_view WithoutQuery(absl::string_view path) {
+  const absl::string_view scheme = SchemeOf(path);
+  return scheme == "http" || scheme == "https" ? path.substr(0, path.find('?')) : path;
+}
+
+}  // namespace
+
 absl::Status IoError(IoResult result, absl::string_view path, absl::string_view action, const FileSystem* files) {
   const std::string detail = files != nullptr ? files->LastDetail() : "";
   const auto error = static_cast<int>(-result);
-  absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
+  absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(WithoutQuery(path), ": cannot ", action));
   if (error == EFBIG) status = absl::ResourceExhaustedError(status.message());  // Abseil: OutOfRange
   if (!detail.empty()) status = AppendToMessage(status, absl::StrCat(" (", detail, ")"));
   status = WithErrorNumber(std::move(status), error);
@@ -117,6 +127,7 @@ absl::string_view SchemeOf(absl::string_view path) {
 }
 
 std::string FolderOf(absl::string_view path) {
+  path = WithoutQuery(path);
   const absl::string_view scheme = SchemeOf(path);
   const size_t start = scheme.empty() ? 0 : scheme.size() + 3;
   const size_t slash = path.rfind('/');
