@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,6 +23,8 @@
 #include "tensorcask/serialize/exchange/message_codec.h"
 #include "tensorcask/serialize/exchange/server.h"
 #include "tensorcask/serialize/io/decode_limits.h"
+#include "tensorcask/serialize/io/file_system.h"
+#include "tensorcask/serialize/io/files.h"
 #include "tensorcask/serialize/io/listing_budget.h"
 #include "tensorcask/serialize/payload/payload_options.h"
 #include "tensorcask/serialize/wire/decoded_tensor.h"
@@ -144,6 +147,20 @@ TEST_F(ServedFormat, TellsWhatIsNotServed) {
                                            ": the file has metadata (\"epoch\"), which a records "
                                            "file cannot hold"));
   EXPECT_EQ(reader->notes(), service->notes());
+}
+
+TEST_F(ServedFormat, NamesAHundredTensorsThatCannotBeRead) {
+  const std::string path = folder_.Path("cut");
+  std::vector<TensorToSave> tensors;
+  for (int i = 0; i < 103; ++i) tensors.push_back({absl::StrCat("w", i), tensors_[0].second, {}});
+  ASSERT_OK(SaveTensors(path, **FindFormat("checkpoint", files_.list()), tensors, {}).status());
+  ASSERT_OK(RemoveFile(path + ".data-00000-of-00001", FileSystem::Posix()));
+  std::vector<ArchiveService::Source> sources;
+  sources.push_back({"", *OpenArchive(path, files_.list())});
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ArchiveService> service, ArchiveService::Create(std::move(sources)));
+  EXPECT_EQ(service->num_tensors(), 0);
+  ASSERT_EQ(service->notes().size(), 101);
+  EXPECT_EQ(service->notes().back(), "not served: " + path + ": 3 more tensors that cannot be read");
 }
 
 // One note that is repeated, as a view may, is charged each time.
