@@ -56,6 +56,20 @@ std::vector<std::string> NotHeldBesideTensors(const ArchiveReader& source, const
   return sentences;
 }
 
+std::vector<std::string> UnreadableTensors(const ArchiveReader& source) {
+  constexpr size_t kMaxNamed = 100;
+  std::vector<std::string> sentences;
+  size_t count = 0;
+  for (const ArchiveEntry& entry : source.entries()) {
+    if (entry.read_status.ok() || ++count > kMaxNamed) continue;
+    sentences.emplace_back(source.CheckReadable(entry).message());
+  }
+  if (count > kMaxNamed) {
+    sentences.push_back(absl::StrCat(source.path(), ": ", count - kMaxNamed, " more tensors that cannot be read"));
+  }
+  return sentences;
+}
+
 absl::StatusOr<ConvertReport> ConvertArchives(absl::Span<const ArchiveReader* const> sources, const std::string& path,
                                               const ArchiveFormat& target, const ConvertOptions& options,
                                               const ArchiveWriterOptions& write) {

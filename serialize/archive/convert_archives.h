@@ -199,6 +199,10 @@ absl::StatusOr<ConversionPlan> PlanConversion(absl::Span<const ArchiveReader* co
 // what such a plan with allow_loss says of them. For copies that are not made by a plan.
 std::vector<std::string> NotHeldBesideTensors(const ArchiveReader& source, const ArchiveFormat& target);
 
+// The tensors that cannot be read (ArchiveEntry::read_status), as sentences: on each of the first hundred, and on how
+// many more there are. For copies that leave them out.
+std::vector<std::string> UnreadableTensors(const ArchiveReader& source);
+
 // Declares, adds and finishes. Errors: those of the sources and the writer; FailedPrecondition if a file of a source
 // would be lost (CheckSourcesStay); Cancelled.
 absl::StatusOr<ConvertReport> RunConversion(const ConversionPlan& plan, const ConvertOptions& options,

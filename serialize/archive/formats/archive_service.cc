@@ -12,21 +12,14 @@ namespace tensorcask {
 
 namespace {
 
-constexpr size_t kMaxNamed = 100;  // tensors that cannot be read: a client keeps all notes in memory
-
 void AddNotes(const ArchiveReader& archive, std::vector<std::string>* notes) {
   for (const std::string& note : archive.notes()) notes->push_back(absl::StrCat(archive.path(), ": ", note));
   for (std::string& sentence : NotHeldBesideTensors(archive, RecordsArchiveFormat())) {
     notes->push_back(absl::StrCat("not served: ", sentence));
   }
-  size_t unreadable = 0;
-  for (const ArchiveEntry& entry : archive.entries()) {
-    if (entry.read_status.ok() || ++unreadable > kMaxNamed) continue;
-    notes->push_back(absl::StrCat("not served: ", archive.CheckReadable(entry).message()));
+  for (const std::string& sentence : UnreadableTensors(archive)) {
+    notes->push_back(absl::StrCat("not served: ", sentence));
   }
-  if (unreadable <= kMaxNamed) return;
-  notes->push_back(
-      absl::StrCat("not served: ", archive.path(), ": ", unreadable - kMaxNamed, " more tensors that cannot be read"));
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
-#include "tensorcask/serialize/archive/archive_entry.h"
 #include "tensorcask/serialize/archive/archive_format.h"
 #include "tensorcask/serialize/archive/convert_archives.h"
 #include "tensorcask/serialize/protowire/wire_reader.h"
@@ -53,8 +52,7 @@ void AppendBytes(uint32_t field, absl::string_view bytes, std::string* message) 
 }
 
 constexpr char kTypesKey[] = "tensorcask.values";
-constexpr uint64_t kMaxUnreadable = 100;  // tensors that are named
-constexpr uint64_t kEntryMemory = 160;    // what a node of a map takes, without long texts
+constexpr uint64_t kEntryMemory = 160;  // what a node of a map takes, without long texts
 
 absl::Status NoFileMetadata(const absl::Status& why) {
   return absl::DataLossError(absl::StrCat("the metadata of the file is not a FileMetadata: ", why.message()));
@@ -114,14 +112,8 @@ std::vector<std::string> NotesOf(const ArchiveReader& archive, const BesideTenso
   for (const std::string& note : archive.notes()) notes.push_back(absl::StrCat(archive.path(), ": ", note));
   notes.insert(notes.end(), beside.notes.begin(), beside.notes.end());
   notes.insert(notes.end(), beside.lost.begin(), beside.lost.end());
-  uint64_t unreadable = 0;
-  for (const ArchiveEntry& entry : archive.entries()) {
-    if (entry.read_status.ok() || ++unreadable > kMaxUnreadable) continue;
-    notes.push_back(absl::StrCat("not served: ", archive.CheckReadable(entry).message()));
-  }
-  if (unreadable > kMaxUnreadable) {
-    notes.push_back(absl::StrCat(archive.path(), ": ", unreadable - kMaxUnreadable,
-                                 " more tensors cannot be read and are not served"));
+  for (const std::string& sentence : UnreadableTensors(archive)) {
+    notes.push_back(absl::StrCat("not served: ", sentence));
   }
   return notes;
 }

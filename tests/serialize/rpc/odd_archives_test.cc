@@ -182,7 +182,7 @@ TEST(UnreadableTensorTest, IsInANote) {
   for (int i = 0; i < 200; ++i) archive->AddUnreadable(absl::StrCat("u", 999 - i));
   const std::vector<std::string> notes = notes_of(ServeArchive(archive).get());
   EXPECT_EQ(notes.size(), 102);
-  EXPECT_EQ(notes.back(), "odd.file: 101 more tensors cannot be read and are not served");
+  EXPECT_EQ(notes.back(), "not served: odd.file: 101 more tensors that cannot be read");
 }
 
 // A part of a tensor in memory is a view of it.
