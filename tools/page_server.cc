@@ -105,8 +105,8 @@ class EventServer final : public PageServer {
                                absl::string_view(text) == absl::StrCat(scheme, "localhost", port_));
   }
 
-  // Whether another site sent the request. The file through which a browser comes to the page is another site to it, so
-  // the page itself may be opened from anywhere: whoever does that knows the token.
+  // Whether another site sent the request. The browser of the user comes from a file, which counts as another site. So
+  // any site may open the page itself, if its request has the token.
   static bool IsOfOtherSite(const evkeyvalq* headers, const std::string& path) {
     const auto header = [&](const char* name) -> absl::string_view {
       const char* const text = evhttp_find_header(headers, name);
